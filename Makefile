@@ -1,0 +1,48 @@
+# Everything sets itself up: `make demo` and `make test` work on a fresh machine with Python 3.11 and make.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
+
+.PHONY: demo test lint format bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    set up, then make a contact sheet of learned-policy material on the built-in images"
+	@echo "make test    set up, then run the tests"
+	@echo "make lint    ruff and mypy"
+	@echo "make bench   the benchmarks (BENCH=--quick for under a minute each)"
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# made again whenever the dependencies change
+$(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.bench-ready: $(VENV)/.ready
+	$(INSTALL) '.[bench]'
+	$(INSTALL) --no-deps --editable .
+	@touch $@
+
+demo: $(VENV)/.ready
+	$(BIN)/coviews preview --views random --out sheet.png
+
+test: $(VENV)/.ready
+	$(BIN)/python -m pytest $(TEST)
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.bench-ready
+	$(BIN)/python benchmarks/engine.py $(BENCH)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,278 @@
+"""A batch of images and their subpolicies become a batch of views: compiled, in threads, on uint8."""
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from coviews.errors import CoviewsError
+from coviews.ops import resample
+from coviews.ops.kernels import FILL, PARAMETERS, PLACE, SLOTS
+from coviews.ops.space import Space, space
+from coviews.ops.table import OPS
+
+if TYPE_CHECKING:
+    from coviews.policies.subpolicy import Subpolicies
+
+Images = NDArray[np.uint8]
+
+GREY = (128, 128, 128)
+LARGEST = 16384  # beyond this Pillow leaves fixed point
+
+_KERNEL = types.void(
+    types.CPointer(types.uint8), types.CPointer(types.uint8), types.intp, types.intp, types.intp,
+    types.CPointer(types.float64),
+)  # fmt: skip
+
+
+def make_views(
+    images: Images,
+    subpolicies: "Subpolicies",
+    generator: np.random.Generator,
+    *,
+    crop: tuple[float, float] | None = (0.2, 1.0),
+    ratio: tuple[float, float] = (3 / 4, 4 / 3),
+    flip: float = 0.5,
+    size: tuple[int, int] | None = None,
+    fill: Sequence[int] = GREY,
+    threads: int | None = None,
+    out: Images | None = None,
+) -> Images:
+    """Apply each image's subpolicies, then crop and flip: (B, H, W, C) uint8 -> views (B, V, H, W, C).
+
+    Args:
+        images: (B, H, W), (B, H, W, 1) or (B, H, W, 3), uint8.
+        subpolicies: one for each image and view.
+        generator: draws which steps are applied, the crops, the flips and where a cutout falls. The same state
+            gives the same bytes, whatever the number of threads.
+        crop: the least and largest area of the random crop, as shares of the image; None for no crop.
+        ratio: the least and largest aspect of the crop.
+        flip: the probability of a horizontal flip; 0 for none.
+        size: (height, width) of the views, if not the images' own.
+        fill: the colour of a cutout, best the data set's mean.
+        threads: how many threads work; all cores if None.
+        out: where to write the views, to save the allocation.
+    """
+    batch = check_images(images)
+    b, h, w, c = batch.shape
+    if len(subpolicies) != b:
+        raise CoviewsError(f"{len(subpolicies)} subpolicies for {b} images: one for each image is needed")
+    height, width = size or (h, w)
+    shape = (b, subpolicies.views, height, width, *images.shape[3:])
+    views = _output(out, shape)
+    done = subpolicies.applied(generator)
+    seeds = generator.integers(0, 2**64, (b, subpolicies.views), np.uint64)
+    settings = _crop_settings(crop, ratio, flip, height, width)
+
+    items = seeds.size
+    count = max(1, min(threads or _cores(), items))
+    bounds = np.linspace(0, items, (4 * count if count > 1 else 1) + 1).astype(np.int64).tolist()
+    task = functools.partial(
+        _run, batch, views.reshape(items, -1), done.ops.reshape(items, -1), done.levels.reshape(items, -1),
+        subpolicies.space.parameters(h, w), _addresses(subpolicies.space.ops), _address(resample.crop),
+        seeds.reshape(-1), settings, np.array(fill, np.float64), subpolicies.space.identity,
+        subpolicies.views,
+    )  # fmt: skip
+    if count == 1:
+        task(0, items)
+    else:
+        list(_pool(count).map(task, bounds[:-1], bounds[1:]))
+    return views
+
+
+def apply_op(
+    image: Images,
+    name: str,
+    level: int = 0,
+    *,
+    space_name: str = "autoaugment",
+    place: tuple[float, float] = (0.5, 0.5),
+    fill: Sequence[int] = GREY,
+) -> Images:
+    """One operation on one image (H, W), (H, W, 1) or (H, W, 3), uint8.
+
+    Args:
+        image: what it is applied to; it stays as it is.
+        name: the operation, one of the space's.
+        level: 0..10, see `coviews.ops.space`.
+        space_name: which space gives the levels their meaning.
+        place: where the middle of a cutout is, as shares of width and height.
+        fill: the colour of a cutout.
+    """
+    chosen = space(space_name)
+    op = chosen.index(name)
+    if not 0 <= level < chosen.levels:
+        raise CoviewsError(f"the level of {name} must be 0..{chosen.levels - 1}, not {level}")
+    batch = check_images(np.asarray(image)[None])
+    _, h, w, c = batch.shape
+    slots = np.zeros(SLOTS)
+    slots[:PARAMETERS] = chosen.parameters(h, w)[op, level]
+    slots[PLACE:FILL] = place
+    slots[FILL:] = fill
+    result = np.empty_like(batch)
+    _call_one(batch, result, _address(OPS[chosen.ops[op]].kernel), slots)
+    return result.reshape(image.shape)
+
+
+def check_images(images: Any) -> Images:
+    """The batch as (B, H, W, C), contiguous, or an error that says what is wrong with it."""
+    if not isinstance(images, np.ndarray) or images.dtype != np.uint8:
+        kind = images.dtype if isinstance(images, np.ndarray) else type(images).__name__
+        raise CoviewsError(f"images must be a uint8 array, not {kind}: convert floats to 0..255 first")
+    if images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] not in (1, 3)):
+        raise CoviewsError(
+            f"images must be (B, H, W), (B, H, W, 1) or (B, H, W, 3), not of shape {images.shape}"
+        )
+    if 0 in images.shape:
+        raise CoviewsError(f"there is no image in a batch of shape {images.shape}")
+    if max(images.shape[1:3]) > LARGEST:
+        raise CoviewsError(f"images of {images.shape[1:3]} are too large: at most {LARGEST} pixels a side")
+    return np.ascontiguousarray(images.reshape(*images.shape[:3], -1))
+
+
+def _output(out: Images | None, shape: tuple[int, ...]) -> Images:
+    if out is None:
+        return np.empty(shape, np.uint8)
+    if out.shape != shape or out.dtype != np.uint8 or not out.flags.c_contiguous:
+        raise CoviewsError(
+            f"out must be a contiguous uint8 array of shape {shape}, not {out.dtype} {out.shape}"
+        )
+    return out
+
+
+def _crop_settings(
+    crop: tuple[float, float] | None, ratio: tuple[float, float], flip: float, height: int, width: int
+) -> NDArray[np.float64]:
+    if crop is not None and not 0 < crop[0] <= crop[1] <= 1:
+        raise CoviewsError(f"the crop's area must be a range within 0..1, such as (0.2, 1), not {crop}")
+    if not 0 < ratio[0] <= ratio[1]:
+        raise CoviewsError(f"the crop's aspect must be a range such as (0.75, 1.33), not {ratio}")
+    if not 0 <= flip <= 1:
+        raise CoviewsError(f"the probability of a flip must be in 0..1, not {flip}")
+    if height < 1 or width < 1:
+        raise CoviewsError(f"the size of a view must be positive, not {height} x {width}")
+    return np.array([*(crop or (0, 0)), *np.log(ratio), flip, height, width], np.float64)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@functools.cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, "views")
+
+
+# --------------------------------------------------------------------- kernels as C functions, and how to call them
+
+
+@functools.cache
+def _compiled(kernel: Callable[..., None]) -> Any:
+    return numba.cfunc(_KERNEL, cache=True, error_model="numpy")(kernel)
+
+
+def _address(kernel: Callable[..., None]) -> int:
+    return int(_compiled(kernel).address)
+
+
+@functools.cache
+def _addresses(ops: tuple[str, ...]) -> NDArray[np.int64]:
+    return np.array([_address(OPS[name].kernel) for name in ops], np.int64)
+
+
+@intrinsic
+def _call(typingctx, address, src, dst, h, w, c, p):  # type: ignore[no-untyped-def]
+    """Call the kernel at an address; images and parameters are given by their addresses."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        wanted = [context.get_value_type(t) for t in _KERNEL.args]
+        kernel = builder.inttoptr(args[0], ir.FunctionType(ir.VoidType(), wanted).as_pointer())
+        given = [builder.inttoptr(a, t) if t.is_pointer else a for a, t in zip(args[1:], wanted, strict=True)]
+        builder.call(kernel, given)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 7), generate
+
+
+@numba.njit(cache=True, nogil=True)
+def _call_one(image, out, address, slots):  # type: ignore[no-untyped-def]
+    _, h, w, c = image.shape
+    _call(address, image.ctypes.data, out.ctypes.data, h, w, c, slots.ctypes.data)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _run(  # type: ignore[no-untyped-def]
+    images, views, ops, levels, parameters, addresses, crop, seeds, settings, fill, identity, per_image,
+    first, last,
+):  # fmt: skip
+    """Make the views `first` to `last`, counted through all images."""
+    _, h, w, c = images.shape
+    size = h * w * c
+    area_low, area_high, ratio_low, ratio_high, flip, height, width = settings
+    cropped = area_high > 0 or height != h or width != w
+    scratch = np.empty((2, size), np.uint8)
+    slots = np.zeros(SLOTS)
+    slots[FILL:] = fill
+    box = np.zeros(resample.CROP_SLOTS)
+    for item in range(first, last):
+        source = images.ctypes.data + (item // per_image) * size
+        out = views.ctypes.data + item * views.shape[1]
+        for step in range(ops.shape[1]):
+            op = ops[item, step]
+            if op == identity:
+                continue
+            slots[:PARAMETERS] = parameters[op, levels[item, step]]
+            slots[PLACE] = _uniform(seeds[item], 64 + 2 * step)
+            slots[PLACE + 1] = _uniform(seeds[item], 65 + 2 * step)
+            target = scratch.ctypes.data + (step % 2) * size
+            _call(addresses[op], source, target, h, w, c, slots.ctypes.data)
+            source = target
+        _choose_crop(seeds[item], h, w, settings, box)
+        mirrored = _uniform(seeds[item], 0) < flip
+        if cropped or mirrored:
+            box[resample.FLIP] = mirrored
+            _call(crop, source, out, h, w, c, box.ctypes.data)
+        else:
+            _call(addresses[identity], source, out, h, w, c, slots.ctypes.data)
+
+
+@numba.njit
+def _choose_crop(seed, h, w, settings, box):  # type: ignore[no-untyped-def]
+    """A box of random area and aspect; after ten that do not fit, the largest in the middle that does."""
+    area_low, area_high, ratio_low, ratio_high, _, height, width = settings
+    box[resample.SIZE], box[resample.SIZE + 1] = height, width
+    left, top, cw, ch = 0, 0, w, h
+    if area_high > 0:
+        cw, ch = 0, 0
+        for attempt in range(10):
+            area = h * w * (area_low + (area_high - area_low) * _uniform(seed, 4 + 2 * attempt))
+            aspect = np.exp(ratio_low + (ratio_high - ratio_low) * _uniform(seed, 5 + 2 * attempt))
+            cw, ch = int(round(np.sqrt(area * aspect))), int(round(np.sqrt(area / aspect)))
+            if 0 < cw <= w and 0 < ch <= h:
+                left = int(_uniform(seed, 1) * (w - cw + 1))
+                top = int(_uniform(seed, 2) * (h - ch + 1))
+                break
+        else:
+            cw = max(1, min(w, int(round(h * np.exp(ratio_high)))))
+            ch = max(1, min(h, int(round(w / np.exp(ratio_low)))))
+            left, top = (w - cw) // 2, (h - ch) // 2
+    box[resample.BOX], box[resample.BOX + 1] = left, top
+    box[resample.BOX + 2], box[resample.BOX + 3] = left + cw, top + ch
+
+
+@numba.njit
+def _uniform(seed, index):  # type: ignore[no-untyped-def]
+    """The number `index` in 0..1 of the stream that belongs to a seed (splitmix64)."""
+    z = seed + np.uint64(index + 1) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)

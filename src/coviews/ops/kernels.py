@@ -1,0 +1,370 @@
+"""The pixel work: each kernel reads one uint8 image and writes another, byte for byte as Pillow does.
+
+Every kernel has the same signature, `(src, dst, h, w, c, p)`: two pointers to images of h x w pixels with c
+channels (1 or 3), and a pointer to its parameters. It is compiled to a plain C function (see engine.py), so
+the table of operations is a table of addresses, and none of them needs to know of the others.
+
+Arithmetic is in the width that Pillow uses (mostly single precision) where a byte could depend on it.
+"""
+
+import math
+
+import numpy as np
+from numba import carray, njit
+
+# p[:6] come from the table; the engine adds two random numbers in 0..1 (p[6:8]) and the fill colour (p[8:11])
+PARAMETERS = 6
+PLACE, FILL, SLOTS = 6, 8, 11
+
+f32, i32, u32, u8 = np.float32, np.int32, np.uint32, np.uint8
+
+
+def identity(src, dst, h, w, c, p):
+    """Nothing is done."""
+    _copy(carray(src, h * w * c), carray(dst, h * w * c))
+
+
+def invert(src, dst, h, w, c, p):
+    """`ImageOps.invert`."""
+    a, b = carray(src, h * w * c), carray(dst, h * w * c)
+    for i in range(a.size):
+        b[i] = u8(255) - a[i]
+
+
+def solarize(src, dst, h, w, c, p):
+    """`ImageOps.solarize`: what is at or above the threshold is inverted."""
+    a, b = carray(src, h * w * c), carray(dst, h * w * c)
+    threshold = math.ceil(carray(p, SLOTS)[0])
+    if threshold > 255:
+        _copy(a, b)
+        return
+    bound = u8(max(threshold, 0))
+    for i in range(a.size):
+        b[i] = a[i] if a[i] < bound else u8(255) - a[i]
+
+
+def posterize(src, dst, h, w, c, p):
+    """`ImageOps.posterize`: only the highest bits are kept."""
+    a, b = carray(src, h * w * c), carray(dst, h * w * c)
+    mask = u8(256 - (1 << (8 - int(carray(p, SLOTS)[0]))))
+    for i in range(a.size):
+        b[i] = a[i] & mask
+
+
+def brightness(src, dst, h, w, c, p):
+    """`ImageEnhance.Brightness`: a blend with black."""
+    a, b = carray(src, h * w * c), carray(dst, h * w * c)
+    alpha = f32(carray(p, SLOTS)[0])
+    for i in range(a.size):
+        b[i] = _clip(alpha * f32(a[i]))
+
+
+def contrast(src, dst, h, w, c, p):
+    """`ImageEnhance.Contrast`: a blend with the mean grey."""
+    a, b = carray(src, h * w * c), carray(dst, h * w * c)
+    alpha = f32(carray(p, SLOTS)[0])
+    total = 0
+    if c == 3:
+        for i in range(h * w):
+            total += _grey(a[3 * i], a[3 * i + 1], a[3 * i + 2])
+    else:
+        for i in range(h * w):
+            total += a[i]
+    mean = f32(int(total / (h * w) + 0.5))
+    for i in range(a.size):
+        b[i] = _blend(mean, f32(a[i]), alpha)
+
+
+def color(src, dst, h, w, c, p):
+    """`ImageEnhance.Color`: a blend with the grey image."""
+    a, b = carray(src, h * w * c), carray(dst, h * w * c)
+    if c == 1:
+        _copy(a, b)
+        return
+    alpha = f32(carray(p, SLOTS)[0])
+    for i in range(h * w):
+        j = 3 * i
+        grey = f32(_grey(a[j], a[j + 1], a[j + 2]))
+        b[j] = _blend(grey, f32(a[j]), alpha)
+        b[j + 1] = _blend(grey, f32(a[j + 1]), alpha)
+        b[j + 2] = _blend(grey, f32(a[j + 2]), alpha)
+
+
+def grayscale(src, dst, h, w, c, p):
+    """`convert("L")`, in all channels."""
+    a, b = carray(src, h * w * c), carray(dst, h * w * c)
+    if c == 1:
+        _copy(a, b)
+        return
+    for i in range(h * w):
+        j = 3 * i
+        grey = u8(_grey(a[j], a[j + 1], a[j + 2]))
+        b[j] = grey
+        b[j + 1] = grey
+        b[j + 2] = grey
+
+
+def sharpness(src, dst, h, w, c, p):
+    """`ImageEnhance.Sharpness`: a blend with the smoothed image (3 x 3, the middle counts five); the border stays."""
+    _copy(carray(src, h * w * c), carray(dst, h * w * c))
+    if h < 3 or w < 3:
+        return
+    n = w * c
+    a, b = carray(src, (h, n)), carray(dst, (h, n))
+    alpha = f32(carray(p, SLOTS)[0])
+    columns = np.empty(n, f32)
+    third = f32(1 / 13)
+    for y in range(1, h - 1):
+        above, row, below, out = a[y - 1], a[y], a[y + 1], b[y]
+        for i in range(n):
+            columns[i] = f32(above[i]) + f32(row[i]) + f32(below[i])
+        for i in range(c, n - c):
+            value = f32(row[i])
+            total = columns[i - c] + columns[i] + columns[i + c] + f32(4) * value
+            # the nearest whole number; total / 13 is never halfway between two
+            smooth = f32(i32((total + f32(6.5)) * third))
+            out[i] = _blend(smooth, value, alpha)
+
+
+def autocontrast(src, dst, h, w, c, p):
+    """`ImageOps.autocontrast`: each channel is stretched to 0..255."""
+    a, b = carray(src, (h * w, c)), carray(dst, (h * w, c))
+    lut = np.empty((c, 256), u8)
+    for k in range(c):
+        low, high = u8(255), u8(0)
+        for i in range(h * w):
+            low, high = min(low, a[i, k]), max(high, a[i, k])
+        scale = 255.0 / (float(high) - float(low)) if high > low else 1.0
+        offset = -float(low) * scale if high > low else 0.0
+        for v in range(256):
+            lut[k, v] = u8(min(max(int(v * scale + offset), 0), 255))
+    _look_up(a, b, lut)
+
+
+def equalize(src, dst, h, w, c, p):
+    """`ImageOps.equalize`: each channel's histogram is made flat."""
+    a, b = carray(src, (h * w, c)), carray(dst, (h * w, c))
+    counts = np.zeros((c, 256), np.int32)
+    if c == 3:
+        for i in range(h * w):
+            counts[0, a[i, 0]] += 1
+            counts[1, a[i, 1]] += 1
+            counts[2, a[i, 2]] += 1
+    else:
+        for i in range(h * w):
+            counts[0, a[i, 0]] += 1
+    lut = np.empty((c, 256), u8)
+    for k in range(c):
+        last = 255
+        while counts[k, last] == 0:
+            last -= 1
+        step = (h * w - counts[k, last]) // 255
+        if step == 0:  # one colour, or too few pixels to spread
+            for v in range(256):
+                lut[k, v] = v
+            continue
+        n = step // 2
+        inverse = 1.0 / step
+        for v in range(256):
+            # n // step, exact: (n + 1/2) / step is never within 1 / (2 step) of a whole number
+            lut[k, v] = u8(min(int((n + 0.5) * inverse), 255))
+            n += counts[k, v]
+    _look_up(a, b, lut)
+
+
+def cutout(src, dst, h, w, c, p):
+    """A square of p[0] pixels around a random pixel, clipped at the border, gets the fill colour."""
+    _copy(carray(src, h * w * c), carray(dst, h * w * c))
+    b, q = carray(dst, (h, w, c)), carray(p, SLOTS)
+    side = int(q[0])
+    top = min(int(q[PLACE + 1] * h), h - 1) - side // 2
+    left = min(int(q[PLACE] * w), w - 1) - side // 2
+    for y in range(max(top, 0), min(top + side, h)):
+        for x in range(max(left, 0), min(left + side, w)):
+            for k in range(c):
+                b[y, x, k] = u8(q[FILL + k])
+
+
+def hue(src, dst, h, w, c, p):
+    """To HSV, the hue turned by p[0] of 256 steps, and back."""
+    a, b = carray(src, h * w * c), carray(dst, h * w * c)
+    if c == 1:
+        _copy(a, b)
+        return
+    shift = int(carray(p, SLOTS)[0])
+    for i in range(h * w):
+        j = 3 * i
+        b[j], b[j + 1], b[j + 2] = _turn(a[j], a[j + 1], a[j + 2], shift)
+
+
+def affine(src, dst, h, w, c, p):
+    """`Image.transform(size, AFFINE, p[:6])` with nearest sampling; what lies outside becomes 0."""
+    a, b, q = carray(src, h * w * c), carray(dst, (h, w * c)), carray(p, SLOTS)
+    if q[1] == 0 and q[3] == 0:
+        _scale(carray(src, (h, w * c)), b, w, c, q)
+        return
+    # 16.16 fixed point, from the middle of the first pixel
+    ax, bx, ay, by = _fix(q[0]), _fix(q[1]), _fix(q[3]), _fix(q[4])
+    x0, y0 = _fix(q[2] + q[0] * 0.5 + q[1] * 0.5), _fix(q[5] + q[3] * 0.5 + q[4] * 0.5)
+    for y in range(h):
+        row = b[y]
+        start, stop = _inside(x0, ax, w, 0, w)
+        start, stop = _inside(y0, ay, h, start, stop)
+        for i in range(start * c):
+            row[i] = 0
+        for i in range(stop * c, w * c):
+            row[i] = 0
+        xx, yy = x0 + start * ax, y0 + start * ay
+        if c == 3:
+            for x in range(start, stop):
+                j = ((yy >> 16) * w + (xx >> 16)) * 3
+                row[3 * x] = a[j]
+                row[3 * x + 1] = a[j + 1]
+                row[3 * x + 2] = a[j + 2]
+                xx += ax
+                yy += ay
+        else:
+            for x in range(start, stop):
+                row[x] = a[(yy >> 16) * w + (xx >> 16)]
+                xx += ax
+                yy += ay
+        x0 += bx
+        y0 += by
+
+
+# ---------------------------------------------------------------------------------- shared by several kernels
+
+
+@njit
+def _copy(a, b):
+    for i in range(a.size):
+        b[i] = a[i]
+
+
+@njit(inline="always")
+def _clip(value):
+    """A number as a byte: cut off, not rounded."""
+    return u8(i32(min(max(value, f32(0)), f32(255))))
+
+
+@njit(inline="always")
+def _blend(base, value, alpha):
+    """`Image.blend`, also beyond 0..1."""
+    return _clip(base + alpha * (value - base))
+
+
+@njit(inline="always")
+def _grey(r, g, b):
+    return (r * u32(19595) + g * u32(38470) + b * u32(7471) + u32(0x8000)) >> u32(16)
+
+
+@njit
+def _look_up(a, b, lut):
+    if lut.shape[0] == 3:
+        for i in range(a.shape[0]):
+            b[i, 0] = lut[0, a[i, 0]]
+            b[i, 1] = lut[1, a[i, 1]]
+            b[i, 2] = lut[2, a[i, 2]]
+    else:
+        for i in range(a.shape[0]):
+            b[i, 0] = lut[0, a[i, 0]]
+
+
+@njit
+def _fix(value):
+    return math.floor(value * 65536.0 + 0.5)
+
+
+@njit
+def _inside(first, step, size, start, stop):
+    """The part of start..stop where 0 <= (first + x * step) >> 16 < size."""
+    end = size << 16
+    if step == 0:
+        return (start, stop) if 0 <= first < end else (start, start)
+    if step > 0:
+        low, high = (
+            -(first // step),
+            -((first - end) // step),
+        )  # ceil(-first / step), ceil((end - first) / step)
+    else:
+        low, high = (end - first) // step + 1, first // -step + 1
+    start = max(start, low)
+    return start, max(start, min(stop, high))
+
+
+@njit
+def _scale(a, b, w, c, q):
+    """An affine map without rotation or shear: rows stay rows, columns stay columns."""
+    h = a.shape[0]
+    columns = np.empty(w, np.int64)
+    start, stop = w, 0
+    at = q[2] + q[0] * 0.5
+    for x in range(w):  # added up, not multiplied, for the same rounding
+        source = -1 if at < 0.0 else int(at)
+        if 0 <= source < w:
+            start, stop = min(start, x), x + 1
+            columns[x] = source
+        at += q[0]
+    start = min(start, stop)
+    at = q[5] + q[4] * 0.5
+    for y in range(h):
+        source = -1 if at < 0.0 else int(at)
+        at += q[4]
+        row = b[y]
+        if not (0 <= source < h) or start == stop:
+            for i in range(w * c):
+                row[i] = 0
+            continue
+        for i in range(start * c):
+            row[i] = 0
+        for i in range(stop * c, w * c):
+            row[i] = 0
+        if columns[stop - 1] - columns[start] == stop - 1 - start:
+            shift = (columns[start] - start) * c
+            for i in range(start * c, stop * c):
+                row[i] = a[source, i + shift]
+        else:
+            for x in range(start, stop):
+                for k in range(c):
+                    row[x * c + k] = a[source, columns[x] * c + k]
+
+
+@njit(inline="always")
+def _turn(r, g, b, shift):
+    """One pixel to HSV in bytes, the hue turned, and back."""
+    high, low = max(r, g, b), min(r, g, b)
+    if high == low:
+        return high, high, high
+    spread = f32(high) - f32(low)
+    rc, gc, bc = (f32(high) - f32(r)) / spread, (f32(high) - f32(g)) / spread, (f32(high) - f32(b)) / spread
+    if r == high:
+        h6 = bc - gc
+    elif g == high:
+        h6 = f32(2.0 + rc - bc)
+    else:
+        h6 = f32(4.0 + gc - rc)
+    turn = h6 / 6.0 + 1.0
+    h1 = f32(turn - math.floor(turn))
+    h8 = (int(float(h1) * 255.0) + shift) & 255
+    s8 = int(float(spread / f32(high)) * 255.0)
+    if s8 == 0:
+        return high, high, high
+    sector = h8 * 6.0 / 255.0
+    s1 = s8 / 255.0
+    i = int(sector)
+    part = sector - i
+    v = float(high)
+    down = u8(int(v * (1.0 - s1) + 0.5))
+    falling = u8(int(v * (1.0 - s1 * part) + 0.5))
+    rising = u8(int(v * (1.0 - s1 * (1.0 - part)) + 0.5))
+    if i == 0 or i == 6:
+        return high, rising, down
+    if i == 1:
+        return falling, high, down
+    if i == 2:
+        return down, high, rising
+    if i == 3:
+        return down, falling, high
+    if i == 4:
+        return rising, down, high
+    return high, down, falling

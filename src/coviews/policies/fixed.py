@@ -1,0 +1,116 @@
+"""The fixed view sources: what is drawn does not depend on any encoder."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from coviews.errors import CoviewsError, unknown
+from coviews.ops.space import FINE, Space, space
+from coviews.policies.subpolicy import Subpolicies, ViewSource
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Every operation and every level of a space equally often."""
+
+    space: Space
+    steps: int = 2
+    p: float = 1.0
+    views: int = 2
+
+    def sample(self, n: int, generator: np.random.Generator) -> Subpolicies:
+        """Draw subpolicies for n images."""
+        shape = (n, self.views, self.steps)
+        ops = generator.integers(0, len(self.space.ops), shape, np.int16)
+        return Subpolicies(self.space, ops, generator.integers(0, self.space.levels, shape, np.int16), self.p)
+
+
+@dataclass(frozen=True)
+class Binned:
+    """RandAugment and TrivialAugment: any operation, at one magnitude bin of 0..30 or at any, of either sign."""
+
+    space: Space
+    steps: int
+    magnitude: int | None
+    views: int = 2
+
+    def sample(self, n: int, generator: np.random.Generator) -> Subpolicies:
+        """Draw subpolicies for n images."""
+        shape = (n, self.views, self.steps)
+        ops = generator.integers(0, len(self.space.ops), shape, np.int16)
+        any_bin = generator.integers(0, 31, shape, np.int16)
+        bins = any_bin if self.magnitude is None else np.full(shape, self.magnitude, np.int16)
+        sign = generator.choice(np.array([-1, 1], np.int16), shape)
+        signed = self.space.values[:, 0] != self.space.values[:, -1]
+        return Subpolicies(self.space, ops, 30 + np.where(signed[ops], sign, 1) * bins)
+
+
+@dataclass(frozen=True)
+class SimCLR:
+    """The hand-tuned recipe: with p = 0.8 four colour changes in any order, then grey with p = 0.2."""
+
+    views: int = 2
+    jitter: float = 0.8
+    grey: float = 0.2
+
+    def sample(self, n: int, generator: np.random.Generator) -> Subpolicies:
+        """Draw subpolicies for n images."""
+        chosen = space("simclr", levels=FINE)
+        order = generator.permuted(np.tile(np.arange(4, dtype=np.int16), (n, self.views, 1)), axis=2)
+        jittered = generator.random((n, self.views, 1)) < self.jitter
+        greyed = generator.random((n, self.views, 1)) < self.grey
+        ops = np.concatenate(
+            [
+                np.where(jittered, order, chosen.identity),
+                np.where(greyed, chosen.index("Grayscale"), chosen.identity),
+            ],
+            axis=2,
+        )
+        return Subpolicies(chosen, ops, generator.integers(0, chosen.levels, ops.shape, np.int16))
+
+
+def _random(views: int = 2, steps: int = 2) -> ViewSource:
+    return Uniform(space("autoaugment", levels=FINE), steps, 1.0, views)
+
+
+def _uniform(views: int = 2, steps: int = 2, p: float = 0.8, space_name: str = "autoaugment") -> ViewSource:
+    return Uniform(space(space_name), steps, p, views)
+
+
+def _randaugment(views: int = 2, steps: int = 2, magnitude: int = 9) -> ViewSource:
+    if not 0 <= magnitude <= 30:
+        raise CoviewsError(f"RandAugment's magnitude must be 0..30, not {magnitude}")
+    return Binned(space("randaugment"), steps, magnitude, views)
+
+
+def _trivialaugment(views: int = 2) -> ViewSource:
+    return Binned(space("trivialaugment"), 1, None, views)
+
+
+def _simclr(views: int = 2, jitter: float = 0.8, grey: float = 0.2) -> ViewSource:
+    return SimCLR(views, jitter, grey)
+
+
+FIXED: dict[str, Callable[..., ViewSource]] = {
+    "random": _random,
+    "uniform": _uniform,
+    "randaugment": _randaugment,
+    "trivialaugment": _trivialaugment,
+    "simclr": _simclr,
+}
+
+
+def view_source(name: str, **options: object) -> ViewSource:
+    """A fixed view source by name, such as `view_source("randaugment", magnitude=15)`."""
+    if name not in FIXED:
+        raise unknown("view source", name, FIXED)
+    allowed = inspect.signature(FIXED[name]).parameters
+    for option in options:
+        if option not in allowed:
+            raise unknown(f"option of {name!r}", option, allowed)
+    for option, least in (("views", 1), ("steps", 1)):
+        if isinstance(options.get(option), int) and options[option] < least:  # type: ignore[operator]
+            raise CoviewsError(f"{option} must be at least {least}, not {options[option]}")
+    return FIXED[name](**options)

@@ -1,0 +1,88 @@
+"""Each operation as Pillow does it: the reference that the kernels must equal byte for byte."""
+
+import math
+
+import numpy as np
+from PIL import Image, ImageEnhance, ImageOps
+
+from coviews import OPS
+
+AFFINE = Image.Transform.AFFINE
+
+
+def apply(image: np.ndarray, name: str, value: float, place=(0.5, 0.5), fill=(128, 128, 128)) -> np.ndarray:
+    """Operation `name` with `value` on (H, W, 1) or (H, W, 3)."""
+    grey = image.shape[2] == 1
+    picture = Image.fromarray(image[..., 0] if grey else image)
+    w, h = picture.size
+    match name:
+        case "ShearX":
+            made = picture.transform((w, h), AFFINE, (1, value, 0, 0, 1, 0))
+        case "ShearY":
+            made = picture.transform((w, h), AFFINE, (1, 0, 0, value, 1, 0))
+        case "TranslateX":
+            made = picture.transform((w, h), AFFINE, (1, 0, value * w, 0, 1, 0))
+        case "TranslateY":
+            made = picture.transform((w, h), AFFINE, (1, 0, 0, 0, 1, value * h))
+        case "ShiftX":
+            made = picture.transform((w, h), AFFINE, (1, 0, -int(value * w), 0, 1, 0))
+        case "ShiftY":
+            made = picture.transform((w, h), AFFINE, (1, 0, 0, 0, 1, -int(value * h)))
+        case "MoveX":
+            made = picture.transform((w, h), AFFINE, (1, 0, -int(value), 0, 1, 0))
+        case "MoveY":
+            made = picture.transform((w, h), AFFINE, (1, 0, 0, 0, 1, -int(value)))
+        case "Rotate":
+            made = picture.rotate(value)
+        case "AutoContrast":
+            made = ImageOps.autocontrast(picture)
+        case "Invert":
+            made = ImageOps.invert(picture)
+        case "Equalize":
+            made = ImageOps.equalize(picture)
+        case "Solarize":
+            made = ImageOps.solarize(picture, value)
+        case "Posterize":
+            made = ImageOps.posterize(picture, int(value))
+        case "Contrast" | "Color" | "Brightness" | "Sharpness":
+            made = getattr(ImageEnhance, name)(picture).enhance(value)
+        case "Saturation":
+            made = ImageEnhance.Color(picture).enhance(value)
+        case "Grayscale":
+            made = picture.convert("L").convert(picture.mode)
+        case "Identity":
+            made = picture
+        case "Hue":
+            made = picture if grey else _hue(picture, value)
+        case "Cutout":
+            made = _cutout(picture, value, place, fill)
+        case _:
+            raise AssertionError(f"the reference does not know {name}; the table does: {list(OPS)}")
+    return np.asarray(made).reshape(image.shape)
+
+
+def _hue(picture: Image.Image, value: float) -> Image.Image:
+    h, s, v = picture.convert("HSV").split()
+    turned = np.asarray(h) + np.uint8(math.trunc(value * 255) % 256)
+    return Image.merge("HSV", (Image.fromarray(turned), s, v)).convert("RGB")
+
+
+def _cutout(picture: Image.Image, value: float, place, fill) -> Image.Image:
+    """A filled square of a share of the shorter side, rounded, around a pixel, clipped by `paste`."""
+    w, h = picture.size
+    side = math.floor(value * min(w, h) + 0.5)
+    left = min(int(place[0] * w), w - 1) - side // 2
+    top = min(int(place[1] * h), h - 1) - side // 2
+    made = picture.copy()
+    if side:
+        made.paste(tuple(fill) if picture.mode == "RGB" else fill[0], (left, top, left + side, top + side))
+    return made
+
+
+def crop(image: np.ndarray, box, size, flip: bool) -> np.ndarray:
+    """`resize` with a box, then mirrored; `size` is (height, width)."""
+    grey = image.shape[2] == 1
+    picture = Image.fromarray(image[..., 0] if grey else image)
+    made = picture.resize(size[::-1], Image.Resampling.BILINEAR, box=box)
+    made = ImageOps.mirror(made) if flip else made
+    return np.asarray(made).reshape(*size, image.shape[2])
