@@ -41,7 +41,6 @@ def make_views(
     crop: tuple[float, float] | None = (0.2, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
     flip: float = 0.5,
-    size: tuple[int, int] | None = None,
     fill: Sequence[int] = GREY,
     threads: int | None = None,
     out: Images | None = None,
@@ -56,7 +55,6 @@ def make_views(
         crop: the least and largest area of the random crop, as shares of the image; None for no crop.
         ratio: the least and largest aspect of the crop.
         flip: the probability of a horizontal flip; 0 for none.
-        size: (height, width) of the views, if not the images' own.
         fill: the colour of a cutout, best the data set's mean.
         threads: how many threads work; all cores if None.
         out: where to write the views, to save the allocation.
@@ -65,12 +63,10 @@ def make_views(
     b, h, w, c = batch.shape
     if len(subpolicies) != b:
         raise CoviewsError(f"{len(subpolicies)} subpolicies for {b} images: one for each image is needed")
-    height, width = size or (h, w)
-    shape = (b, subpolicies.views, height, width, *images.shape[3:])
-    views = _output(out, shape)
+    views = _output(out, (b, subpolicies.views, *images.shape[1:]))
     done = subpolicies.applied(generator)
     seeds = generator.integers(0, 2**64, (b, subpolicies.views), np.uint64)
-    settings = _crop_settings(crop, ratio, flip, height, width)
+    settings = _crop_settings(crop, ratio, flip)
 
     items = seeds.size
     count = max(1, min(threads or _cores(), items))
@@ -149,7 +145,7 @@ def _output(out: Images | None, shape: tuple[int, ...]) -> Images:
 
 
 def _crop_settings(
-    crop: tuple[float, float] | None, ratio: tuple[float, float], flip: float, height: int, width: int
+    crop: tuple[float, float] | None, ratio: tuple[float, float], flip: float
 ) -> NDArray[np.float64]:
     if crop is not None and not 0 < crop[0] <= crop[1] <= 1:
         raise CoviewsError(f"the crop's area must be a range within 0..1, such as (0.2, 1), not {crop}")
@@ -157,9 +153,7 @@ def _crop_settings(
         raise CoviewsError(f"the crop's aspect must be a range such as (0.75, 1.33), not {ratio}")
     if not 0 <= flip <= 1:
         raise CoviewsError(f"the probability of a flip must be in 0..1, not {flip}")
-    if height < 1 or width < 1:
-        raise CoviewsError(f"the size of a view must be positive, not {height} x {width}")
-    return np.array([*(crop or (0, 0)), *np.log(ratio), flip, height, width], np.float64)
+    return np.array([*(crop or (0, 0)), *np.log(ratio), flip], np.float64)
 
 
 def _cores() -> int:
@@ -216,8 +210,7 @@ def _run(  # type: ignore[no-untyped-def]
     """Make the views `first` to `last`, counted through all images."""
     _, h, w, c = images.shape
     size = h * w * c
-    area_low, area_high, ratio_low, ratio_high, flip, height, width = settings
-    cropped = area_high > 0 or height != h or width != w
+    cropped, flip = settings[1] > 0, settings[4]
     scratch = np.empty((2, size), np.uint8)
     slots = np.zeros(SLOTS)
     slots[FILL:] = fill
@@ -225,30 +218,35 @@ def _run(  # type: ignore[no-untyped-def]
     for item in range(first, last):
         source = images.ctypes.data + (item // per_image) * size
         out = views.ctypes.data + item * views.shape[1]
+        mirrored = _uniform(seeds[item], 0) < flip
+        steps = 0
         for step in range(ops.shape[1]):
+            if ops[item, step] != identity:
+                steps = step + 1
+        for step in range(steps):
             op = ops[item, step]
             if op == identity:
                 continue
-            slots[:PARAMETERS] = parameters[op, levels[item, step]]
+            for i in range(PARAMETERS):
+                slots[i] = parameters[op, levels[item, step], i]
             slots[PLACE] = _uniform(seeds[item], 64 + 2 * step)
             slots[PLACE + 1] = _uniform(seeds[item], 65 + 2 * step)
-            target = scratch.ctypes.data + (step % 2) * size
+            last_work = step == steps - 1 and not cropped and not mirrored
+            target = out if last_work else scratch.ctypes.data + (step % 2) * size
             _call(addresses[op], source, target, h, w, c, slots.ctypes.data)
             source = target
-        _choose_crop(seeds[item], h, w, settings, box)
-        mirrored = _uniform(seeds[item], 0) < flip
         if cropped or mirrored:
+            _choose_crop(seeds[item], h, w, settings, box)
             box[resample.FLIP] = mirrored
             _call(crop, source, out, h, w, c, box.ctypes.data)
-        else:
+        elif source != out:
             _call(addresses[identity], source, out, h, w, c, slots.ctypes.data)
 
 
 @numba.njit
 def _choose_crop(seed, h, w, settings, box):  # type: ignore[no-untyped-def]
     """A box of random area and aspect; after ten that do not fit, the largest in the middle that does."""
-    area_low, area_high, ratio_low, ratio_high, _, height, width = settings
-    box[resample.SIZE], box[resample.SIZE + 1] = height, width
+    area_low, area_high, ratio_low, ratio_high = settings[0], settings[1], settings[2], settings[3]
     left, top, cw, ch = 0, 0, w, h
     if area_high > 0:
         cw, ch = 0, 0

@@ -16,7 +16,7 @@ from numba import carray, njit
 PARAMETERS = 6
 PLACE, FILL, SLOTS = 6, 8, 11
 
-f32, i32, u32, u8 = np.float32, np.int32, np.uint32, np.uint8
+f32, i32, u32, u64, u8 = np.float32, np.int32, np.uint32, np.uint64, np.uint8
 
 
 def identity(src, dst, h, w, c, p):
@@ -112,32 +112,26 @@ def sharpness(src, dst, h, w, c, p):
     n = w * c
     a, b = carray(src, (h, n)), carray(dst, (h, n))
     alpha = f32(carray(p, SLOTS)[0])
-    columns = np.empty(n, f32)
-    third = f32(1 / 13)
+    sums = np.empty(n, f32)
     for y in range(1, h - 1):
-        above, row, below, out = a[y - 1], a[y], a[y + 1], b[y]
+        above, row, below = a[y - 1], a[y], a[y + 1]
         for i in range(n):
-            columns[i] = f32(above[i]) + f32(row[i]) + f32(below[i])
-        for i in range(c, n - c):
-            value = f32(row[i])
-            total = columns[i - c] + columns[i] + columns[i + c] + f32(4) * value
-            # the nearest whole number; total / 13 is never halfway between two
-            smooth = f32(i32((total + f32(6.5)) * third))
-            out[i] = _blend(smooth, value, alpha)
+            sums[i] = f32(above[i]) + f32(row[i]) + f32(below[i])
+        left, middle, right = sums[: n - 2 * c], sums[c : n - c], sums[2 * c :]
+        _sharpen(left, middle, right, row[c : n - c], b[y, c : n - c], alpha)
 
 
 def autocontrast(src, dst, h, w, c, p):
     """`ImageOps.autocontrast`: each channel is stretched to 0..255."""
     a, b = carray(src, (h * w, c)), carray(dst, (h * w, c))
+    low, high = _extremes(carray(src, h * w * c), c)
     lut = np.empty((c, 256), u8)
     for k in range(c):
-        low, high = u8(255), u8(0)
-        for i in range(h * w):
-            low, high = min(low, a[i, k]), max(high, a[i, k])
-        scale = 255.0 / (float(high) - float(low)) if high > low else 1.0
-        offset = -float(low) * scale if high > low else 0.0
+        spread = int(high[k]) - int(low[k])
+        scale = 255.0 / spread if spread else 1.0
+        offset = -float(low[k]) * scale if spread else 0.0
         for v in range(256):
-            lut[k, v] = u8(min(max(int(v * scale + offset), 0), 255))
+            lut[k, v] = u8(i32(min(max(v * scale + offset, 0.0), 255.0)))
     _look_up(a, b, lut)
 
 
@@ -210,19 +204,14 @@ def affine(src, dst, h, w, c, p):
         row = b[y]
         start, stop = _inside(x0, ax, w, 0, w)
         start, stop = _inside(y0, ay, h, start, stop)
-        for i in range(start * c):
-            row[i] = 0
-        for i in range(stop * c, w * c):
-            row[i] = 0
+        _clear(row[: start * c])
+        _clear(row[stop * c :])
         xx, yy = x0 + start * ax, y0 + start * ay
-        if c == 3:
-            for x in range(start, stop):
-                j = ((yy >> 16) * w + (xx >> 16)) * 3
-                row[3 * x] = a[j]
-                row[3 * x + 1] = a[j + 1]
-                row[3 * x + 2] = a[j + 2]
-                xx += ax
-                yy += ay
+        if ax == 65536 and ay == 0:  # the row moves as a whole
+            first = ((yy >> 16) * w + (xx >> 16)) * c
+            _copy(a[first : first + (stop - start) * c], row[start * c : stop * c])
+        elif c == 3:
+            _gather3(a, row[start * c : stop * c], xx, yy, ax, ay, w)
         else:
             for x in range(start, stop):
                 row[x] = a[(yy >> 16) * w + (xx >> 16)]
@@ -239,6 +228,50 @@ def affine(src, dst, h, w, c, p):
 def _copy(a, b):
     for i in range(a.size):
         b[i] = a[i]
+
+
+@njit
+def _clear(a):
+    for i in range(a.size):
+        a[i] = 0
+
+
+@njit
+def _gather3(a, row, xx, yy, ax, ay, w):
+    for x in range(row.size // 3):
+        j = u64(((yy >> 16) * w + (xx >> 16)) * 3)  # unsigned: no check for counting from the end
+        row[3 * x] = a[j]
+        row[3 * x + 1] = a[j + u64(1)]
+        row[3 * x + 2] = a[j + u64(2)]
+        xx += ax
+        yy += ay
+
+
+@njit
+def _sharpen(left, middle, right, row, out, alpha):
+    for i in range(out.size):
+        value = f32(row[i])
+        total = left[i] + middle[i] + right[i] + f32(4) * value
+        # the nearest whole number: total / 13 is never halfway between two
+        smooth = f32(i32((total + f32(6.5)) * f32(1 / 13)))
+        out[i] = _blend(smooth, value, alpha)
+
+
+@njit
+def _extremes(a, c):
+    """The least and the largest byte of each channel; 48 running ones, a whole number of pixels, make it fast."""
+    low, high = np.full(48, 255, u8), np.zeros(48, u8)
+    blocks = a.size // 48
+    for block in range(blocks):
+        part = a[48 * block : 48 * block + 48]
+        for i in range(48):
+            low[i] = min(low[i], part[i])
+            high[i] = max(high[i], part[i])
+    for i in range(48 * blocks, a.size):
+        low[i % c], high[i % c] = min(low[i % c], a[i]), max(high[i % c], a[i])
+    for i in range(c, 48):
+        low[i % c], high[i % c] = min(low[i % c], low[i]), max(high[i % c], high[i])
+    return low, high
 
 
 @njit(inline="always")
@@ -312,17 +345,12 @@ def _scale(a, b, w, c, q):
         at += q[4]
         row = b[y]
         if not (0 <= source < h) or start == stop:
-            for i in range(w * c):
-                row[i] = 0
+            _clear(row)
             continue
-        for i in range(start * c):
-            row[i] = 0
-        for i in range(stop * c, w * c):
-            row[i] = 0
+        _clear(row[: start * c])
+        _clear(row[stop * c :])
         if columns[stop - 1] - columns[start] == stop - 1 - start:
-            shift = (columns[start] - start) * c
-            for i in range(start * c, stop * c):
-                row[i] = a[source, i + shift]
+            _copy(a[source, columns[start] * c : (columns[stop - 1] + 1) * c], row[start * c : stop * c])
         else:
             for x in range(start, stop):
                 for k in range(c):
