@@ -25,9 +25,9 @@ def apply(image: np.ndarray, name: str, value: float, place=(0.5, 0.5), fill=(12
         case "TranslateY":
             made = picture.transform((w, h), AFFINE, (1, 0, 0, 0, 1, value * h))
         case "ShiftX":
-            made = picture.transform((w, h), AFFINE, (1, 0, -int(value * w), 0, 1, 0))
+            made = picture.transform((w, h), AFFINE, (1, 0, -_whole(value * w), 0, 1, 0))
         case "ShiftY":
-            made = picture.transform((w, h), AFFINE, (1, 0, 0, 0, 1, -int(value * h)))
+            made = picture.transform((w, h), AFFINE, (1, 0, 0, 0, 1, -_whole(value * h)))
         case "MoveX":
             made = picture.transform((w, h), AFFINE, (1, 0, -int(value), 0, 1, 0))
         case "MoveY":
@@ -61,6 +61,10 @@ def apply(image: np.ndarray, name: str, value: float, place=(0.5, 0.5), fill=(12
     return np.asarray(made).reshape(image.shape)
 
 
+def _whole(pixels: float) -> int:
+    return int(pixels + math.copysign(1e-6, pixels))
+
+
 def _hue(picture: Image.Image, value: float) -> Image.Image:
     h, s, v = picture.convert("HSV").split()
     turned = np.asarray(h) + np.uint8(math.trunc(value * 255) % 256)
@@ -79,10 +83,9 @@ def _cutout(picture: Image.Image, value: float, place, fill) -> Image.Image:
     return made
 
 
-def crop(image: np.ndarray, box, size, flip: bool) -> np.ndarray:
-    """`resize` with a box, then mirrored; `size` is (height, width)."""
+def crop(image: np.ndarray, box: tuple[int, int, int, int], flip: bool) -> np.ndarray:
+    """`resize` to the image's own size with a box, then mirrored."""
     grey = image.shape[2] == 1
     picture = Image.fromarray(image[..., 0] if grey else image)
-    made = picture.resize(size[::-1], Image.Resampling.BILINEAR, box=box)
-    made = ImageOps.mirror(made) if flip else made
-    return np.asarray(made).reshape(*size, image.shape[2])
+    made = picture.resize(picture.size, Image.Resampling.BILINEAR, box=box)
+    return np.asarray(ImageOps.mirror(made) if flip else made).reshape(image.shape)

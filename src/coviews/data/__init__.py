@@ -1,0 +1,1 @@
+"""Where images come from: folders, files, arrays and the built-in set."""

@@ -14,18 +14,16 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError
+from coviews.images import Images, check_images
 from coviews.ops import resample
 from coviews.ops.kernels import FILL, PARAMETERS, PLACE, SLOTS
-from coviews.ops.space import Space, space
+from coviews.ops.space import space
 from coviews.ops.table import OPS
 
 if TYPE_CHECKING:
     from coviews.policies.subpolicy import Subpolicies
 
-Images = NDArray[np.uint8]
-
 GREY = (128, 128, 128)
-LARGEST = 16384  # beyond this Pillow leaves fixed point
 
 _KERNEL = types.void(
     types.CPointer(types.uint8), types.CPointer(types.uint8), types.intp, types.intp, types.intp,
@@ -50,8 +48,8 @@ def make_views(
     Args:
         images: (B, H, W), (B, H, W, 1) or (B, H, W, 3), uint8.
         subpolicies: one for each image and view.
-        generator: draws which steps are applied, the crops, the flips and where a cutout falls. The same state
-            gives the same bytes, whatever the number of threads.
+        generator: draws which steps are applied, the crops, the flips and where a cutout falls. The same
+            state gives the same bytes, whatever the number of threads.
         crop: the least and largest area of the random crop, as shares of the image; None for no crop.
         ratio: the least and largest aspect of the crop.
         flip: the probability of a horizontal flip; 0 for none.
@@ -60,13 +58,18 @@ def make_views(
         out: where to write the views, to save the allocation.
     """
     batch = check_images(images)
-    b, h, w, c = batch.shape
+    b, h, w = batch.shape[:3]
     if len(subpolicies) != b:
         raise CoviewsError(f"{len(subpolicies)} subpolicies for {b} images: one for each image is needed")
     views = _output(out, (b, subpolicies.views, *images.shape[1:]))
     done = subpolicies.applied(generator)
     seeds = generator.integers(0, 2**64, (b, subpolicies.views), np.uint64)
     settings = _crop_settings(crop, ratio, flip)
+
+    if len(fill) != 3:
+        raise CoviewsError(f"fill must be three numbers, red, green and blue, not {tuple(fill)}")
+    if threads is not None and threads < 1:
+        raise CoviewsError(f"threads must be at least 1, not {threads}")
 
     items = seeds.size
     count = max(1, min(threads or _cores(), items))
@@ -108,7 +111,7 @@ def apply_op(
     if not 0 <= level < chosen.levels:
         raise CoviewsError(f"the level of {name} must be 0..{chosen.levels - 1}, not {level}")
     batch = check_images(np.asarray(image)[None])
-    _, h, w, c = batch.shape
+    h, w = batch.shape[1:3]
     slots = np.zeros(SLOTS)
     slots[:PARAMETERS] = chosen.parameters(h, w)[op, level]
     slots[PLACE:FILL] = place
@@ -116,22 +119,6 @@ def apply_op(
     result = np.empty_like(batch)
     _call_one(batch, result, _address(OPS[chosen.ops[op]].kernel), slots)
     return result.reshape(image.shape)
-
-
-def check_images(images: Any) -> Images:
-    """The batch as (B, H, W, C), contiguous, or an error that says what is wrong with it."""
-    if not isinstance(images, np.ndarray) or images.dtype != np.uint8:
-        kind = images.dtype if isinstance(images, np.ndarray) else type(images).__name__
-        raise CoviewsError(f"images must be a uint8 array, not {kind}: convert floats to 0..255 first")
-    if images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] not in (1, 3)):
-        raise CoviewsError(
-            f"images must be (B, H, W), (B, H, W, 1) or (B, H, W, 3), not of shape {images.shape}"
-        )
-    if 0 in images.shape:
-        raise CoviewsError(f"there is no image in a batch of shape {images.shape}")
-    if max(images.shape[1:3]) > LARGEST:
-        raise CoviewsError(f"images of {images.shape[1:3]} are too large: at most {LARGEST} pixels a side")
-    return np.ascontiguousarray(images.reshape(*images.shape[:3], -1))
 
 
 def _output(out: Images | None, shape: tuple[int, ...]) -> Images:
@@ -165,7 +152,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, "views")
 
 
-# --------------------------------------------------------------------- kernels as C functions, and how to call them
+# ----------------------------------------------------------- kernels as C functions, and how to call them
 
 
 @functools.cache
@@ -182,11 +169,10 @@ def _addresses(ops: tuple[str, ...]) -> NDArray[np.int64]:
     return np.array([_address(OPS[name].kernel) for name in ops], np.int64)
 
 
-@intrinsic
-def _call(typingctx, address, src, dst, h, w, c, p):  # type: ignore[no-untyped-def]
+def _call_kernel(typingctx: Any, address: Any, src: Any, dst: Any, h: Any, w: Any, c: Any, p: Any) -> Any:
     """Call the kernel at an address; images and parameters are given by their addresses."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         wanted = [context.get_value_type(t) for t in _KERNEL.args]
         kernel = builder.inttoptr(args[0], ir.FunctionType(ir.VoidType(), wanted).as_pointer())
         given = [builder.inttoptr(a, t) if t.is_pointer else a for a, t in zip(args[1:], wanted, strict=True)]
@@ -194,6 +180,9 @@ def _call(typingctx, address, src, dst, h, w, c, p):  # type: ignore[no-untyped-
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 7), generate
+
+
+_call: Any = intrinsic(_call_kernel)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -219,6 +208,7 @@ def _run(  # type: ignore[no-untyped-def]
         source = images.ctypes.data + (item // per_image) * size
         out = views.ctypes.data + item * views.shape[1]
         mirrored = _uniform(seeds[item], 0) < flip
+        free = 0  # the half of the scratch that the next step may write to
         steps = 0
         for step in range(ops.shape[1]):
             if ops[item, step] != identity:
@@ -231,8 +221,9 @@ def _run(  # type: ignore[no-untyped-def]
                 slots[i] = parameters[op, levels[item, step], i]
             slots[PLACE] = _uniform(seeds[item], 64 + 2 * step)
             slots[PLACE + 1] = _uniform(seeds[item], 65 + 2 * step)
-            last_work = step == steps - 1 and not cropped and not mirrored
-            target = out if last_work else scratch.ctypes.data + (step % 2) * size
+            done = step == steps - 1 and not cropped and not mirrored
+            target = out if done else scratch.ctypes.data + free * size
+            free = 1 - free
             _call(addresses[op], source, target, h, w, c, slots.ctypes.data)
             source = target
         if cropped or mirrored:
@@ -253,14 +244,14 @@ def _choose_crop(seed, h, w, settings, box):  # type: ignore[no-untyped-def]
         for attempt in range(10):
             area = h * w * (area_low + (area_high - area_low) * _uniform(seed, 4 + 2 * attempt))
             aspect = np.exp(ratio_low + (ratio_high - ratio_low) * _uniform(seed, 5 + 2 * attempt))
-            cw, ch = int(round(np.sqrt(area * aspect))), int(round(np.sqrt(area / aspect)))
+            cw, ch = round(np.sqrt(area * aspect)), round(np.sqrt(area / aspect))
             if 0 < cw <= w and 0 < ch <= h:
                 left = int(_uniform(seed, 1) * (w - cw + 1))
                 top = int(_uniform(seed, 2) * (h - ch + 1))
                 break
         else:
-            cw = max(1, min(w, int(round(h * np.exp(ratio_high)))))
-            ch = max(1, min(h, int(round(w / np.exp(ratio_low)))))
+            cw = max(1, min(w, round(h * np.exp(ratio_high))))
+            ch = max(1, min(h, round(w / np.exp(ratio_low))))
             left, top = (w - cw) // 2, (h - ch) // 2
     box[resample.BOX], box[resample.BOX + 1] = left, top
     box[resample.BOX + 2], box[resample.BOX + 3] = left + cw, top + ch

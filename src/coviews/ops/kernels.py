@@ -105,8 +105,8 @@ def grayscale(src, dst, h, w, c, p):
 
 
 def sharpness(src, dst, h, w, c, p):
-    """`ImageEnhance.Sharpness`: a blend with the smoothed image (3 x 3, the middle counts five); the border stays."""
-    _copy(carray(src, h * w * c), carray(dst, h * w * c))
+    """`ImageEnhance.Sharpness`: a blend with the smoothed image (3 x 3, the middle counts five)."""
+    _copy(carray(src, h * w * c), carray(dst, h * w * c))  # the border stays as it is
     if h < 3 or w < 3:
         return
     n = w * c
@@ -259,7 +259,7 @@ def _sharpen(left, middle, right, row, out, alpha):
 
 @njit
 def _extremes(a, c):
-    """The least and the largest byte of each channel; 48 running ones, a whole number of pixels, make it fast."""
+    """The least and the largest byte of each channel: 48 at a time, a whole number of pixels."""
     low, high = np.full(48, 255, u8), np.zeros(48, u8)
     blocks = a.size // 48
     for block in range(blocks):

@@ -63,7 +63,7 @@ class Space:
         row = OPS[self.ops[op]]
         if not row.magnitude:
             return row.name
-        return f"{row.name} {self.values[op, level]:.4g} {row.unit}".rstrip()
+        return f"{row.name} {self.values[op, level]:.6g} {row.unit}".rstrip()
 
     @functools.lru_cache(maxsize=64)  # noqa: B019 - spaces are few and live as long as the program
     def parameters(self, height: int, width: int) -> NDArray[np.float64]:
@@ -99,12 +99,14 @@ def _signed_bins(name: str, translate: str, high: dict[str, float], posterize: f
     def mirrored(end: float) -> NDArray[np.float64]:
         return sign * _linspace32(0.0, end)[m]
 
+    # shares of a side are multiplied by it before they are rounded, pixels are not
+    moves = sign * m * high["translate"] / 30 if translate == "Shift" else mirrored(high["translate"])
     rows: dict[str, NDArray[np.float64]] = {
         "Identity": np.zeros(61),
         "ShearX": mirrored(high["shear"]),
         "ShearY": mirrored(high["shear"]),
-        f"{translate}X": mirrored(high["translate"]),
-        f"{translate}Y": mirrored(high["translate"]),
+        f"{translate}X": moves,
+        f"{translate}Y": moves,
         "Rotate": mirrored(high["rotate"]),
         "Brightness": 1.0 + mirrored(high["enhance"]),
         "Color": 1.0 + mirrored(high["enhance"]),
@@ -119,11 +121,12 @@ def _signed_bins(name: str, translate: str, high: dict[str, float], posterize: f
 
 
 def _linspace32(start: float, end: float, n: int = 31) -> NDArray[np.float64]:
-    """`torch.linspace` in single precision: from both ends towards the middle."""
+    """`torch.linspace` in single precision: from both ends towards the middle, each value rounded once."""
     a, b = np.float32(start), np.float32(end)
-    step = np.float32((b - a) / np.float32(n - 1))
-    i = np.arange(n, dtype=np.float32)
-    return np.where(i < n // 2, a + step * i, b - step * (n - 1 - i)).astype(np.float64)
+    step = float(np.float32((b - a) / np.float32(n - 1)))
+    i = np.arange(n)
+    exact = np.where(i < n // 2, float(a) + step * i, float(b) - step * (n - 1 - i))
+    return exact.astype(np.float32).astype(np.float64)
 
 
 def _paper_ranges() -> dict[str, tuple[float, float]]:

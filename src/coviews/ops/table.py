@@ -106,7 +106,7 @@ _ROWS = (
     Op("Identity", kernels.identity, _value, paper=True),
     # the hand-tuned recipe of SimCLR
     Op("Saturation", kernels.color, _value, 0.6, 1.4, 1.0),
-    Op("Hue", kernels.hue, _hue, -0.1, 0.1, 0.0),
+    Op("Hue", kernels.hue, _hue, -0.1, 0.1),  # to HSV and back costs a little even at 0
     Op("Grayscale", kernels.grayscale, _value),
     # translation by whole pixels, as torchvision does it: by a fraction of the side, and by pixels
     Op("ShiftX", kernels.affine, _shift_x, -150 / 331, 150 / 331, 0.0),

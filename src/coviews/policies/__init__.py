@@ -1,0 +1,1 @@
+"""Who decides what is done: fixed and learned view sources, and the queue."""

@@ -29,7 +29,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Binned:
-    """RandAugment and TrivialAugment: any operation, at one magnitude bin of 0..30 or at any, of either sign."""
+    """RandAugment and TrivialAugment: any operation, at one bin of 0..30 or at any, of either sign."""
 
     space: Space
     steps: int

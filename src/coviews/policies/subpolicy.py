@@ -15,11 +15,11 @@ from coviews.ops.space import Space, space
 
 @dataclass(frozen=True, eq=False)
 class Subpolicies:
-    """Operations and levels for a batch: the step `s` of view `v` of image `b` is `(ops, levels)[b, v, s]`."""
+    """Operations and levels for a batch; step `s` of view `v` of image `b` stands at `[b, v, s]`."""
 
     space: Space
-    ops: NDArray[np.int16]  # (B, V, S), indices into space.ops
-    levels: NDArray[np.int16]  # (B, V, S), indices into space.values[op]
+    ops: NDArray[np.integer]  # (B, V, S), indices into space.ops; kept as int16
+    levels: NDArray[np.integer]  # (B, V, S), indices into space.values[op]; kept as int16
     p: float = 1.0  # each step is applied with this probability
 
     def __post_init__(self) -> None:

@@ -1,0 +1,136 @@
+"""How fast views are made: RandAugment (N=2, M=9) here and in the libraries people use, in one run.
+
+All work on the same images, one thread each. Ours and torchvision's are the same operations to the byte;
+kornia's and albumentations' are their own versions of them. "view" adds the random resized crop and the flip.
+Torchvision works on Pillow images that exist already: decoding and conversion are not counted against it.
+"""
+
+from collections.abc import Callable
+
+import cv2
+import kornia
+import numpy as np
+import torch
+from PIL import Image
+from rich.console import Console
+from rich.table import Table
+
+from coviews import make_views, view_source
+from coviews.compat import import_torchvision
+from measure import options, seconds, versions, write
+
+import_torchvision()
+import albumentations as A  # noqa: E402
+from torchvision.transforms import v2  # noqa: E402
+
+COUNTS = {32: 512, 96: 128, 224: 32}
+
+
+def pictures(n: int, size: int) -> np.ndarray:
+    """Smooth random images with some noise: every operation has something to do."""
+    rng = np.random.default_rng(0)
+    field = np.cumsum(np.cumsum(rng.normal(0, 1, (n, size, size, 3)), 1), 2)
+    field -= field.min((1, 2, 3), keepdims=True)
+    field *= 255 / field.max((1, 2, 3), keepdims=True)
+    return np.clip(field + rng.normal(0, 4, field.shape), 0, 255).astype(np.uint8)
+
+
+def albumentations_randaugment() -> A.Compose:
+    """Albumentations has no RandAugment: two of its own fourteen operations at about the same strength."""
+    m = 9 / 30
+    scale = (1 - 0.9 * m, 1 + 0.9 * m)
+    degrees = float(np.degrees(np.arctan(0.3 * m)))
+    ops = [
+        A.NoOp(p=1),
+        A.Affine(shear={"x": (-degrees, degrees), "y": 0}, interpolation=cv2.INTER_NEAREST, p=1),
+        A.Affine(shear={"x": 0, "y": (-degrees, degrees)}, interpolation=cv2.INTER_NEAREST, p=1),
+        A.Affine(translate_percent={"x": 0.45 * m, "y": 0}, interpolation=cv2.INTER_NEAREST, p=1),
+        A.Affine(translate_percent={"x": 0, "y": 0.45 * m}, interpolation=cv2.INTER_NEAREST, p=1),
+        A.Affine(rotate=(-30 * m, 30 * m), interpolation=cv2.INTER_NEAREST, p=1),
+        A.ColorJitter(scale, (1, 1), (1, 1), (0, 0), p=1),
+        A.ColorJitter((1, 1), scale, (1, 1), (0, 0), p=1),
+        A.ColorJitter((1, 1), (1, 1), scale, (0, 0), p=1),
+        A.Sharpen(p=1),
+        A.Posterize(num_bits=7, p=1),
+        A.Solarize(p=1),
+        A.AutoContrast(p=1),
+        A.Equalize(p=1),
+    ]
+    return A.Compose([A.SomeOf(ops, n=2, replace=True, p=1)])
+
+
+def systems(images: np.ndarray) -> dict[str, Callable[[], object]]:
+    """What is timed, each on all images."""
+    n, size = images.shape[:2]
+    pillow = [Image.fromarray(i) for i in images]
+    floats = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
+    out, copy = np.empty_like(images)[:, None], np.empty_like(images)
+    source, generator = view_source("randaugment", magnitude=9, views=1), np.random.default_rng(0)
+    theirs = v2.RandAugment(num_ops=2, magnitude=9)
+    their_view = v2.Compose([theirs, v2.RandomResizedCrop(size, (0.2, 1)), v2.RandomHorizontalFlip()])
+    batchwise = kornia.augmentation.auto.RandAugment(n=2, m=9)
+    single = albumentations_randaugment()
+
+    def ours(**options: object) -> None:
+        make_views(images, source.sample(n, generator), generator, threads=1, out=out, **options)
+
+    return {
+        "ours": lambda: ours(crop=None, flip=0.0),
+        "torchvision v2 on Pillow": lambda: [theirs(p) for p in pillow],
+        "kornia on the batch": lambda: batchwise(floats),
+        "albumentations": lambda: [single(image=i) for i in images],
+        "a plain copy of the batch": lambda: np.copyto(copy, images),
+        "ours, view": ours,
+        "torchvision, view": lambda: [their_view(p) for p in pillow],
+    }
+
+
+def threads(images: np.ndarray) -> dict[str, Callable[[], object]]:
+    """A training step's views (two each, crop and flip) with one thread and with two."""
+    drawn = view_source("randaugment", magnitude=9).sample(len(images), np.random.default_rng(0))
+    out = np.empty((len(images), 2, *images.shape[1:]), np.uint8)
+    generator = np.random.default_rng(0)
+    return {
+        "1": lambda: make_views(images, drawn, generator, threads=1, out=out),
+        "2": lambda: make_views(images, drawn, generator, threads=2, out=out),
+    }
+
+
+def main() -> None:
+    asked = options(__doc__)
+    torch.set_num_threads(1)
+    cv2.setNumThreads(1)
+    rounds, least = (3, 0.2) if asked.quick else (9, 1.0)
+    figures: dict[str, float] = {}
+    table = Table(
+        "pixels", "system", "images/s", "ours is ... times as fast", title="RandAugment, one thread"
+    )
+    for size, n in COUNTS.items():
+        images = pictures(n, size)
+        took = seconds(systems(images), rounds, least)
+        for name, t in took.items():
+            base = took["ours, view"] if "view" in name else took["ours"]
+            table.add_row(str(size), name, f"{n / t:,.0f}", f"{t / base:.3g}")
+        both = seconds(threads(images), rounds, least)
+        for name, t in both.items():
+            table.add_row(str(size), f"two views, threads: {name}", f"{n / t:,.0f}", "")
+        table.add_section()
+        figures |= {
+            f"ratio_torchvision_{size}": took["torchvision v2 on Pillow"] / took["ours"],
+            f"ratio_torchvision_view_{size}": took["torchvision, view"] / took["ours, view"],
+            f"ratio_kornia_{size}": took["kornia on the batch"] / took["ours"],
+            f"ratio_albumentations_{size}": took["albumentations"] / took["ours"],
+            f"threads_2_over_1_{size}": both["1"] / both["2"],
+            f"ratio_copy_limit_{size}": took["a plain copy of the batch"] / took["ours"],
+        }
+    figures["threads_2_over_1"] = figures["threads_2_over_1_32"]
+    Console(width=100).print(table)
+    print("the copy limit is the share of our time that a plain copy of the batch would take")
+    print(versions("coviews", "numba", "numpy", "pillow", "torch", "torchvision", "kornia", "albumentations"))
+    for name, value in figures.items():
+        print(f"  {name}: {value:.3g}")
+    write(asked.json, figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What a person looks at: contact sheets, statistics of policies, plots."""

@@ -1,0 +1,105 @@
+"""Every operation equals Pillow byte for byte: every level, many sizes, every content. No tolerance."""
+
+import itertools
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import pillow_reference
+from conftest import CONTENTS
+from coviews import OPS, apply_op, space
+from coviews.ops import engine, kernels, resample
+from coviews.ops.space import SPACES, is_neutral
+
+SIZES = [(1, 1), (1, 5), (2, 2), (3, 3), (7, 4), (17, 31), (32, 32), (33, 64), (96, 96), (224, 224)]
+SIZES += [(224, 161)]
+PAIRS = [(name, op) for name in SPACES for op in space(name).ops]
+
+
+@pytest.mark.parametrize(("name", "op"), PAIRS)
+def test_every_level_size_and_content_equals_pillow(pictures, name, op):
+    chosen = space(name)
+    values = chosen.values[chosen.index(op)]
+    levels = range(chosen.levels) if OPS[op].magnitude else [0]
+    for (h, w), c in itertools.product(SIZES, (1, 3)):
+        few = levels if h * w < 5000 or chosen.levels == 11 else list(levels)[:: max(1, len(levels) // 11)]
+        for content, level in itertools.product(CONTENTS, few):
+            image = pictures.make(content, h, w, c)
+            made = apply_op(image, op, level, space_name=name)
+            wanted = pillow_reference.apply(image, op, values[level])
+            assert np.array_equal(made, wanted), (content, h, w, c, level)
+
+
+def test_random_search_finds_no_differing_byte(pictures):
+    rng = np.random.default_rng(7)
+    for case in range(20_000):
+        chosen = space(SPACES[rng.integers(len(SPACES))])
+        h, w = np.minimum(rng.geometric(1 / 20, 2), 224).tolist()
+        c = int(rng.choice([1, 3]))
+        op, level = int(rng.integers(len(chosen.ops))), int(rng.integers(chosen.levels))
+        content = CONTENTS[rng.integers(len(CONTENTS))]
+        image = pictures.make(content, h, w, c, seed=case)
+        place, fill = tuple(rng.random(2).tolist()), rng.integers(0, 256, 3).tolist()
+        made = apply_op(image, chosen.ops[op], level, space_name=chosen.name, place=place, fill=fill)
+        wanted = pillow_reference.apply(image, chosen.ops[op], chosen.values[op, level], place, fill)
+        assert np.array_equal(made, wanted), (case, chosen.name, chosen.ops[op], level, content, h, w, c)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shift", [0, 1, 77, 128, 255])
+def test_hue_of_every_colour_there_is(shift):
+    colours = np.arange(1 << 24, dtype=np.uint32)
+    image = np.stack([colours >> 16, (colours >> 8) & 255, colours & 255], -1).astype(np.uint8)
+    image = image.reshape(4096, 4096, 3)
+    slots = np.zeros(kernels.SLOTS)
+    slots[0] = shift
+    made = np.empty_like(image)
+    engine._call_one(image[None], made[None], engine._address(kernels.hue), slots)
+    h, s, v = Image.fromarray(image).convert("HSV").split()
+    turned = Image.fromarray(np.asarray(h) + np.uint8(shift))
+    assert np.array_equal(made, np.asarray(Image.merge("HSV", (turned, s, v)).convert("RGB")))
+
+
+def test_crop_and_flip_equal_pillow(pictures):
+    rng = np.random.default_rng(3)
+    address = engine._address(resample.crop)
+    for case in range(3000):
+        h, w = rng.integers(1, 225 if case % 10 == 0 else 50, 2).tolist()
+        c = (1, 3)[case % 2]
+        left, top = int(rng.integers(0, w)), int(rng.integers(0, h))
+        right, bottom = int(rng.integers(left + 1, w + 1)), int(rng.integers(top + 1, h + 1))
+        if case % 50 == 0:
+            left, top, right, bottom = 0, 0, w, h
+        flip = bool(rng.integers(2))
+        image = pictures.make(CONTENTS[case % len(CONTENTS)], h, w, c, seed=case)
+        made = np.empty_like(image)
+        engine._call_one(image[None], made[None], address, np.array([left, top, right, bottom, flip], float))
+        wanted = pillow_reference.crop(image, (left, top, right, bottom), flip)
+        assert np.array_equal(made, wanted), (case, h, w, c, (left, top, right, bottom), flip)
+
+
+@pytest.mark.parametrize("name", ["autoaugment", "simclr", "simclr-wide"])
+def test_the_neutral_level_changes_nothing_and_others_do(pictures, name):
+    chosen = space(name)
+    image = pictures.make("photograph", 64, 64, 3)
+    for op, level in itertools.product(range(len(chosen.ops)), range(chosen.levels)):
+        row = OPS[chosen.ops[op]]
+        if not row.magnitude:
+            continue
+        same = np.array_equal(apply_op(image, row.name, level, space_name=name), image)
+        assert same == is_neutral(chosen, op, level), (row.name, level)
+    levels = itertools.product(range(len(chosen.ops)), range(chosen.levels))
+    neutral = {chosen.ops[o] for o, k in levels if is_neutral(chosen, o, k)}
+    assert neutral == {o for o in chosen.ops if OPS[o].magnitude} - {"Hue"}
+
+
+def test_the_papers_levels():
+    chosen = space("autoaugment")
+    assert len(chosen.ops) == 16
+    assert chosen.levels == 11
+    assert chosen.values[chosen.index("Rotate")].tolist() == [-30 + 6 * k for k in range(11)]
+    for op in ("Contrast", "Color", "Brightness", "Sharpness"):
+        assert chosen.values[chosen.index(op), 5] == 1.0
+    without = [o for o in chosen.ops if not OPS[o].magnitude]
+    assert without == ["AutoContrast", "Invert", "Equalize", "Identity"]
