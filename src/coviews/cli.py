@@ -79,7 +79,7 @@ def preview(
         captions=_captions(images, shown),
     )
     _save(sheet, out)
-    print(f"{len(shown)} images with {pairs} pairs of {views} views each: {out}")
+    print(f"wrote {out}: {views} views of {len(shown)} image{'s' if len(shown) > 1 else ''}")
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"preview": preview}

@@ -119,7 +119,8 @@ def decode_files(
 
 def read_image(path: Path, channels: int) -> Image.Image:
     """One file as a Pillow image of mode L or RGB, upright."""
-    with Image.open(path, formats=_formats()) as picture:
+    # not by its name: Pillow maps a plain TIFF file that it knows by name, and garbles it where it is turned
+    with open(path, "rb") as file, Image.open(file, formats=_formats()) as picture:
         picture.load()
         upright = ImageOps.exif_transpose(picture)
     return converted(upright, channels)

@@ -2,6 +2,8 @@
 
 import functools
 import os
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ from coviews.errors import CoviewsError
 from coviews.images import Images, check_images
 from coviews.ops import resample
 from coviews.ops.kernels import FILL, PARAMETERS, PLACE, SLOTS
-from coviews.ops.space import space
+from coviews.ops.space import SPACES, space
 from coviews.ops.table import OPS
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ def make_views(
     items = seeds.size
     count = max(1, min(threads or _cores(), items))
     bounds = np.linspace(0, items, (4 * count if count > 1 else 1) + 1).astype(np.int64).tolist()
+    _prepare()
     task = functools.partial(
         _run, batch, views.reshape(items, -1), done.ops.reshape(items, -1), done.levels.reshape(items, -1),
         subpolicies.space.parameters(h, w), _addresses(subpolicies.space.ops), _address(resample.crop),
@@ -116,6 +119,7 @@ def apply_op(
     slots[:PARAMETERS] = chosen.parameters(h, w)[op, level]
     slots[PLACE:FILL] = place
     slots[FILL:] = fill
+    _prepare()
     result = np.empty_like(batch)
     _call_one(batch, result, _address(OPS[chosen.ops[op]].kernel), slots)
     return result.reshape(image.shape)
@@ -162,6 +166,33 @@ def _compiled(kernel: Callable[..., None]) -> Any:
 
 def _address(kernel: Callable[..., None]) -> int:
     return int(_compiled(kernel).address)
+
+
+@functools.cache
+def _prepare() -> None:
+    """Compile everything, or load it from the disk where an earlier process left it; say so if that takes long."""
+
+    def say() -> None:
+        print("coviews: compiling the image kernels, once on this machine ...", file=sys.stderr, flush=True)
+
+    timer = threading.Timer(1.0, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        pixel, view, crop = (
+            np.zeros((1, 1, 1, 3), np.uint8),
+            np.zeros((1, 3), np.uint8),
+            _address(resample.crop),
+        )
+        for chosen in (space(name) for name in SPACES):
+            nothing = np.full((1, 1), chosen.identity, np.int16)
+            _run(
+                pixel, view, nothing, np.zeros_like(nothing), chosen.parameters(1, 1), _addresses(chosen.ops),
+                crop, np.zeros(1, np.uint64), np.zeros(5), np.zeros(3), chosen.identity, 1, 0, 1,
+            )  # fmt: skip
+        _call_one(pixel, pixel.copy(), crop, np.zeros(SLOTS))
+    finally:
+        timer.cancel()
 
 
 @functools.cache

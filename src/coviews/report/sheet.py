@@ -1,5 +1,6 @@
 """Contact sheets: images, their pairs of views, and under each view what was done to it."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -78,7 +79,7 @@ def _laid_out(
     pad = _WITHIN_GROUP
     widths = [len(group) * (column + pad) + pad for group in rows[0]]
     lefts = [_MARGIN + sum(widths[:i]) + i * _BETWEEN_GROUPS for i in range(len(widths))]
-    text_width = sum(widths) + _BETWEEN_GROUPS * (len(widths) - 1)
+    text_width = lefts[-1] + widths[-1] - _MARGIN - 2 * pad
     heading = [
         (_wrapped(title, _TITLE, text_width), _TITLE, _INK),
         (_wrapped(note, _HEAD, text_width), _HEAD, _FAINT),
@@ -134,9 +135,8 @@ def _wrapped(text: str, size: int, width: int) -> list[str]:
     lines: list[str] = []
     rest = text.strip()
     while rest:
-        end = len(rest)
-        while end > 1 and _font(size).getlength(rest[:end]) > width:
-            end -= 1
+        longer = range(2, len(rest) + 1)
+        end = 1 + bisect_right(longer, width, key=lambda n: _font(size).getlength(rest[:n]))
         if end < len(rest) and " " in rest[1 : end + 1]:
             end = rest.rindex(" ", 1, end + 1)
         lines.append(rest[:end].rstrip())

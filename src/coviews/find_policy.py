@@ -1,0 +1,170 @@
+"""`search`: what the trainer, and anyone with a loop of their own, calls every K epochs."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coviews.errors import CoviewsError, unknown
+from coviews.images import Images
+from coviews.ops.space import Space, space
+from coviews.policies.fixed import Uniform
+from coviews.policies.learned import Policy
+from coviews.policies.network import NetworkSettings, PolicyNetwork
+from coviews.policies.subpolicy import ViewSource
+from coviews.scorer import Losses, Scorer, ViewSettings, encoder_losses, evaluating
+from coviews.search.ppo import PPO, PPOSettings, SearchStep
+from coviews.search.reward import BoundedReward
+
+if TYPE_CHECKING:
+    from torch import nn
+
+KINDS = ("coviews", "indepviews")
+REFERENCES = ("uniform", "current")
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How a policy is searched for."""
+
+    ppo: PPOSettings = field(default_factory=PPOSettings)
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    reward: BoundedReward = field(default_factory=BoundedReward)
+    reference: str = "uniform"
+    """Whose loss counts as 1: `uniform`, the untrained policy under the current encoder, or `current`, the source
+    that training uses now (the paper's way)."""
+    batch: int = 128
+    """Pairs that are scored together: the negatives of each other."""
+    reference_batches: int = 5
+    """Batches that the reference loss is the mean of."""
+    steps: int = 2
+    """N_tau, the operations in a row."""
+    p: float = 0.8
+    """The probability with which a step is applied."""
+
+    def __post_init__(self) -> None:
+        if self.reference not in REFERENCES:
+            raise unknown("reference", self.reference, REFERENCES)
+        if self.ppo.samples % self.batch:
+            raise CoviewsError(f"PPO's {self.ppo.samples} samples are no whole number of batches of {self.batch}")
+        if self.reference_batches < 1:
+            raise CoviewsError(f"the reference needs one batch or more, not {self.reference_batches}")
+
+    @classmethod
+    def paper(cls) -> "SearchSettings":
+        """The paper's search."""
+        return cls(PPOSettings.paper(), NetworkSettings.paper(), BoundedReward(), "current", reference_batches=20)
+
+
+def search(
+    images: Images,
+    encoder: "nn.Module | None" = None,
+    *,
+    generator: np.random.Generator,
+    losses: Losses | None = None,
+    kind: str = "coviews",
+    source: ViewSource | None = None,
+    settings: SearchSettings | None = None,
+    space_name: str = "autoaugment",
+    start: Policy | None = None,
+    views: ViewSettings | None = None,
+    temperature: float = 0.5,
+    chance: float | None = None,
+    device: Any = "cpu",
+    progress: bool = False,
+    on_step: Callable[[SearchStep], None] | None = None,
+) -> Policy:
+    """Learn a policy for the encoder as it is now; nothing of the encoder changes.
+
+    Args:
+        images: (N, H, W, C) uint8, at least a batch of them.
+        encoder: gives a vector for each image; its loss is InfoNCE in batches of 128 pairs.
+        generator: every draw comes from it; the same state gives the same policy.
+        losses: instead of an encoder, a function of two batches of views that gives a loss for each pair. It must
+            change nothing, and what it calls should be in eval mode.
+        kind: `coviews`, the second view is drawn knowing the first, or `indepviews`.
+        source: what training draws views from now; needed where the reference is `current`.
+        settings: the search's figures.
+        space_name: which operations there are.
+        start: a policy to go on from (warm start); a new one if none.
+        views: crop, flip, fill colour and normalisation, as in training.
+        temperature: of the encoder's InfoNCE.
+        chance: the loss of views that lost their image, where `losses` is not InfoNCE in the batch.
+        device: where the encoder is.
+        progress: show a progress bar.
+        on_step: called after each iteration with its statistics.
+    """
+    made = settings or SearchSettings()
+    if (encoder is None) == (losses is None):
+        raise CoviewsError("search needs either an encoder or a loss function, and not both")
+    if losses is None:
+        assert encoder is not None
+        losses = encoder_losses(encoder, temperature)
+    policy = start.copy() if start is not None else new_policy(kind, space(space_name), generator, made)
+    scorer = Scorer(losses, images, made.reward, generator, batch=made.batch, chance=chance, views=views, device=device)
+    with evaluating(encoder):
+        scorer.measure_reference(_reference(made, policy, source), made.reference_batches)
+        if made.reward.empty(scorer.reference, scorer.chance):
+            warnings.warn(made.reward.empty_message(scorer.reference, scorer.chance), stacklevel=2)
+        history = []
+        for step in _shown(PPO(policy, scorer, generator, made.ppo), made.ppo.iterations, progress):
+            history.append(step)
+            if on_step is not None:
+                on_step(step)
+    return policy.with_statistics(
+        {
+            "reference": scorer.reference,
+            "chance": scorer.chance,
+            "first": _plain(history[0]),
+            "last": _plain(history[-1]),
+        }
+    )
+
+
+def new_policy(
+    kind: str, chosen: Space, generator: np.random.Generator, settings: SearchSettings | None = None
+) -> Policy:
+    """An untrained policy, close to uniform."""
+    if kind not in KINDS:
+        raise unknown("kind of policy", kind, KINDS)
+    s = settings or SearchSettings()
+    network = PolicyNetwork(
+        len(chosen.ops),
+        chosen.levels,
+        chosen.has_magnitude,
+        generator,
+        steps=s.steps,
+        cooperative=kind == "coviews",
+        settings=s.network,
+    )
+    return Policy(chosen, network, s.p)
+
+
+def _reference(settings: SearchSettings, policy: Policy, source: ViewSource | None) -> ViewSource:
+    if settings.reference == "uniform":
+        return Uniform(policy.space, policy.network.steps, policy.p, policy.network.views)
+    if source is None:
+        raise CoviewsError("the reference 'current' needs the source that training uses now: give source=...")
+    return source
+
+
+def _plain(step: SearchStep) -> dict[str, Any]:
+    return {k: v for k, v in asdict(step).items() if v is not None}
+
+
+def _shown(steps: PPO, total: int, progress: bool) -> Any:
+    """The same steps, with a bar that shows the reward."""
+    if not progress:
+        yield from steps
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("search"), BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    with Progress(*columns, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        for step in steps:
+            shown = f"reward {step.reward:.3f}, over the bound {step.over:.0%}, entropy {step.entropy:.2f}"
+            bar.update(task, advance=1, description=shown)
+            yield step

@@ -1,0 +1,143 @@
+"""How hard subpolicies are for an encoder: images, engine, loss and reward joined into `score`."""
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coviews.errors import CoviewsError
+from coviews.images import Images, check_images
+from coviews.ops.engine import GREY, make_views
+from coviews.policies.subpolicy import Subpolicies, ViewSource
+from coviews.search.ppo import Scores
+from coviews.search.reward import BoundedReward
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+Losses = Callable[["Tensor", "Tensor"], "Tensor"]  # two views (N, C, H, W) each -> a loss for each pair (N,)
+
+
+@dataclass(frozen=True)
+class ViewSettings:
+    """What happens to every view besides its subpolicy: in training and in the search alike."""
+
+    crop: tuple[float, float] | None = (0.2, 1.0)
+    """Least and largest area of the random crop; none without."""
+    flip: float = 0.5
+    """Probability of a horizontal flip."""
+    fill: tuple[int, int, int] = GREY
+    """The colour of a cutout, best the data set's mean."""
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    """Of each channel in 0..1, for the normalisation."""
+    std: tuple[float, ...] = (0.25, 0.25, 0.25)
+    threads: int | None = None
+    """How many threads make views; all cores if none."""
+
+    @classmethod
+    def of(cls, images: Images, **changes: Any) -> "ViewSettings":
+        """With the fill and the normalisation of these images."""
+        from coviews.learners.pixels import channel_statistics
+
+        mean, std = (tuple(round(x, 6) for x in s) for s in channel_statistics(images))
+        red, green, blue = (round(255 * m) for m in (mean if len(mean) == 3 else mean * 3))
+        return cls(**{"fill": (red, green, blue), "mean": mean, "std": std, **changes})
+
+
+class Scorer:
+    """`scorer(subpolicies) -> Scores` on random images; nothing of the encoder or the method changes."""
+
+    def __init__(
+        self,
+        losses: Losses,
+        images: Images,
+        reward: BoundedReward,
+        generator: np.random.Generator,
+        *,
+        batch: int = 128,
+        chance: float | None = None,
+        views: ViewSettings | None = None,
+        device: Any = "cpu",
+    ) -> None:
+        from coviews.learners.losses import chance_loss
+
+        self.images = check_images(images)
+        if len(self.images) < batch:
+            raise CoviewsError(
+                f"the search scores batches of {batch} images, but there are {len(self.images)}: "
+                "give it more images or a smaller batch"
+            )
+        self.losses, self.reward, self.generator = losses, reward, generator
+        self.batch, self.device = batch, device
+        self.chance = chance_loss(batch) if chance is None else chance
+        self.views = views or ViewSettings.of(self.images)
+        self.reference = float("nan")
+
+    def measure_reference(self, source: ViewSource, batches: int) -> float:
+        """Set the loss that others are compared with: the mean of a view source over fresh batches."""
+        drawn = source.sample(batches * self.batch, self.generator)
+        self.reference = float(self.pair_losses(drawn).mean())
+        if not np.isfinite(self.reference):
+            raise CoviewsError(f"the reference loss is {self.reference}: the encoder gives no usable loss")
+        return self.reference
+
+    def __call__(self, subpolicies: Subpolicies) -> Scores:
+        """Score each subpolicy on an image of its own."""
+        losses = self.pair_losses(subpolicies)
+        rewards = self.reward(losses, self.reference, self.chance)
+        return Scores(rewards, self.reward.over(losses, self.reference, self.chance))
+
+    def pair_losses(self, subpolicies: Subpolicies) -> NDArray[np.float64]:
+        """The loss of each subpolicy's pair of views among the others of its batch (n,)."""
+        if len(subpolicies) % self.batch:
+            raise CoviewsError(f"{len(subpolicies)} subpolicies are no whole number of batches of {self.batch}")
+        starts = range(0, len(subpolicies), self.batch)
+        return np.concatenate([self._batch_losses(subpolicies[s : s + self.batch]) for s in starts])
+
+    def _batch_losses(self, subpolicies: Subpolicies) -> NDArray[np.float64]:
+        import torch
+
+        from coviews.learners.pixels import to_tensors
+
+        v = self.views
+        chosen = self.generator.choice(len(self.images), self.batch, replace=False, shuffle=False)
+        views = make_views(
+            self.images[chosen], subpolicies, self.generator, crop=v.crop, flip=v.flip, fill=v.fill, threads=v.threads
+        )
+        with torch.inference_mode():
+            tensors = to_tensors(views, v.mean, v.std, self.device)
+            pairs = [self.losses(a, b) for a, b in itertools.combinations(tensors, 2)]
+            found = torch.stack(pairs).mean(0).double().cpu().numpy()
+        if found.shape != (self.batch,):
+            raise CoviewsError(f"the loss must be one number for each of {self.batch} pairs, not {found.shape}")
+        return found
+
+
+def encoder_losses(encoder: "nn.Module", temperature: float) -> Losses:
+    """InfoNCE of an encoder's output, both views in one pass."""
+    import torch
+
+    from coviews.learners.losses import info_nce
+
+    def losses(x1: "Tensor", x2: "Tensor") -> "Tensor":
+        z1, z2 = encoder(torch.cat([x1, x2])).flatten(1).float().chunk(2)
+        return info_nce(z1, z2, temperature)
+
+    return losses
+
+
+@contextlib.contextmanager
+def evaluating(module: "nn.Module | None") -> Iterator[None]:
+    """Every part of the module in eval mode, and afterwards each in the mode it was in."""
+    modes = [(part, part.training) for part in module.modules()] if module is not None else []
+    try:
+        for part, _ in modes:
+            part.training = False
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
