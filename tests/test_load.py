@@ -104,6 +104,12 @@ def test_orientation_of_a_camera_is_applied(tmp_path, extension, orientation, tu
     assert np.array_equal(load_images(path).images[0, ..., 0], turn(stored))
 
 
+@pytest.mark.parametrize("exif", [b"Exif\0\0no header", b"Exif\0\0MM\0*"])
+def test_an_image_with_damaged_exif_is_still_an_image(tmp_path, exif):
+    path = save(tmp_path / "a.png", exif=exif)
+    assert np.array_equal(load_images(path).images[0], noise())
+
+
 # ------------------------------------------------------------------------------------------- folders
 
 
@@ -125,9 +131,7 @@ def test_folder_in_any_nesting_sorted_with_labels(tmp_path):
         assert np.array_equal(image, noise(seed=seed))
 
 
-@pytest.mark.parametrize(
-    "names", [["a.png", "b.png"], ["x/a.png", "x/b.png"], ["x/a.png", "y/b.png", "c.png"]]
-)
+@pytest.mark.parametrize("names", [["a.png", "b.png"], ["x/a.png", "x/b.png"], ["x/a.png", "y/b.png", "c.png"]])
 def test_no_labels_without_several_sub_folders_that_hold_everything(tmp_path, names):
     for name in names:
         save(tmp_path / name)
@@ -142,7 +146,8 @@ def test_links_are_followed_and_loops_end(tmp_path):
     save(outside / "o.png")
     save(folder / "real" / "r.png")
     (folder / "linked").symlink_to(outside)
-    (folder / "again").symlink_to(folder / "real")  # reached by its real name already
+    for link in ("again", "zagain"):  # reached by its real name too, which is the one that counts
+        (folder / link).symlink_to(folder / "real")
     (folder / "real" / "up").symlink_to(folder)
     (folder / "self.png").symlink_to(folder / "self.png")
     (folder / "dead.png").symlink_to(folder / "nothing.png")

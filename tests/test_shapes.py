@@ -56,7 +56,7 @@ def test_classes_are_balanced_and_mixed(n):
     counts = np.bincount(labels, minlength=len(SHAPE_CLASSES))
     assert counts.sum() == n
     assert np.ptp(counts) <= 1
-    assert n < 1000 or np.mean(labels[1:] == labels[:-1]) < 0.2, "sorted by class"
+    assert n < 1000 or 0.05 < np.mean(labels[1:] == labels[:-1]) < 0.15, "not in random order"
 
 
 def test_at_least_ten_classes_in_many_textures():
@@ -110,6 +110,18 @@ def test_every_class_varies_in_light_and_colour(shapes):
         of_class = images[labels == k]
         assert of_class.mean((1, 2, 3)).std() > 15, name  # from dark to bright
         assert of_class.mean((1, 2)).std(0).min() > 20, name  # in each of red, green and blue
+
+
+def test_shapes_are_turned_and_placed_differently(shapes):
+    images, labels = shapes
+    squares = images[labels == SHAPE_CLASSES.index("square")].mean(axis=3)
+    down, across = np.gradient(squares, axis=(1, 2))
+    edges = (across + 1j * down) ** 4 / (np.hypot(across, down) ** 3 + 1e-9)  # four sides, one direction
+    direction = edges.sum(axis=(1, 2))
+    assert abs((direction / abs(direction)).mean()) < 0.3
+    place = np.abs(edges).reshape(len(edges), -1).argmax(axis=1)  # where the sharpest edge is
+    for at in np.unravel_index(place, squares.shape[1:]):
+        assert np.std(at) > 6
 
 
 def test_outlines_cover_the_same_area_around_the_middle():

@@ -1,20 +1,68 @@
 """Self-supervised pretraining that learns its own augmentations."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
+from coviews.find_policy import SearchSettings, search
 from coviews.ops.engine import apply_op, make_views
 from coviews.ops.space import Space, space
 from coviews.ops.table import OPS
 from coviews.policies.fixed import view_source
+from coviews.policies.learned import Policy, load_policy
+from coviews.policies.network import NetworkSettings
+from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import Subpolicies, ViewSource
+from coviews.scorer import ViewSettings
+from coviews.search.ppo import PPOSettings, SearchStep
+from coviews.search.reward import BoundedReward
+
+if TYPE_CHECKING:
+    from coviews.learners.encoders import make_encoder
+    from coviews.learners.losses import info_nce
+    from coviews.learners.pixels import channel_statistics, to_tensors
+
+__version__ = "0.1.0"
+
+# what needs torch is imported when it is asked for: making views does not wait for it
+_LATE = {
+    "channel_statistics": "coviews.learners.pixels",
+    "info_nce": "coviews.learners.losses",
+    "make_encoder": "coviews.learners.encoders",
+    "to_tensors": "coviews.learners.pixels",
+}
 
 __all__ = [
     "OPS",
+    "BoundedReward",
     "CoviewsError",
+    "ImageSet",
+    "NetworkSettings",
+    "PPOSettings",
+    "Policy",
+    "PolicyQueue",
+    "SearchSettings",
+    "SearchStep",
     "Space",
     "Subpolicies",
+    "ViewSettings",
     "ViewSource",
     "apply_op",
+    "channel_statistics",
+    "info_nce",
+    "load_images",
+    "load_policy",
+    "make_encoder",
     "make_views",
+    "search",
     "space",
+    "to_tensors",
     "view_source",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        return getattr(importlib.import_module(_LATE[name]), name)
+    raise AttributeError(f"module 'coviews' has no attribute {name!r}")

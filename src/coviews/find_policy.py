@@ -1,7 +1,7 @@
 """`search`: what the trainer, and anyone with a loop of their own, calls every K epochs."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +9,10 @@ import numpy as np
 
 from coviews.errors import CoviewsError, unknown
 from coviews.images import Images
-from coviews.ops.space import Space, space
+from coviews.ops.space import space
 from coviews.policies.fixed import Uniform
 from coviews.policies.learned import Policy
-from coviews.policies.network import NetworkSettings, PolicyNetwork
+from coviews.policies.network import NetworkSettings
 from coviews.policies.subpolicy import ViewSource
 from coviews.scorer import Losses, Scorer, ViewSettings, encoder_losses, evaluating
 from coviews.search.ppo import PPO, PPOSettings, SearchStep
@@ -21,7 +21,6 @@ from coviews.search.reward import BoundedReward
 if TYPE_CHECKING:
     from torch import nn
 
-KINDS = ("coviews", "indepviews")
 REFERENCES = ("uniform", "current")
 
 
@@ -102,59 +101,41 @@ def search(
     if losses is None:
         assert encoder is not None
         losses = encoder_losses(encoder, temperature)
-    policy = start.copy() if start is not None else new_policy(kind, space(space_name), generator, made)
+    policy = start.copy() if start is not None else Policy.untrained(
+        space(space_name), generator, kind=kind, steps=made.steps, p=made.p, settings=made.network
+    )
     scorer = Scorer(losses, images, made.reward, generator, batch=made.batch, chance=chance, views=views, device=device)
     with evaluating(encoder):
         scorer.measure_reference(_reference(made, policy, source), made.reference_batches)
         if made.reward.empty(scorer.reference, scorer.chance):
             warnings.warn(made.reward.empty_message(scorer.reference, scorer.chance), stacklevel=2)
-        history = []
-        for step in _shown(PPO(policy, scorer, generator, made.ppo), made.ppo.iterations, progress):
+        ppo, history = PPO(policy, scorer, generator, made.ppo), []
+        for step in _shown(ppo, made.ppo.iterations, progress):
             history.append(step)
             if on_step is not None:
                 on_step(step)
+    good = [asdict(step) for step in history if step.skipped is None]
     return policy.with_statistics(
         {
             "reference": scorer.reference,
             "chance": scorer.chance,
-            "first": _plain(history[0]),
-            "last": _plain(history[-1]),
+            "iterations": len(history),
+            "stopped": ppo.stopped,
+            "first": good[0] if good else None,
+            "last": good[-1] if good else None,
         }
     )
 
 
-def new_policy(
-    kind: str, chosen: Space, generator: np.random.Generator, settings: SearchSettings | None = None
-) -> Policy:
-    """An untrained policy, close to uniform."""
-    if kind not in KINDS:
-        raise unknown("kind of policy", kind, KINDS)
-    s = settings or SearchSettings()
-    network = PolicyNetwork(
-        len(chosen.ops),
-        chosen.levels,
-        chosen.has_magnitude,
-        generator,
-        steps=s.steps,
-        cooperative=kind == "coviews",
-        settings=s.network,
-    )
-    return Policy(chosen, network, s.p)
-
-
 def _reference(settings: SearchSettings, policy: Policy, source: ViewSource | None) -> ViewSource:
     if settings.reference == "uniform":
-        return Uniform(policy.space, policy.network.steps, policy.p, policy.network.views)
+        return Uniform(policy.space, policy.steps, policy.p, policy.views)
     if source is None:
         raise CoviewsError("the reference 'current' needs the source that training uses now: give source=...")
     return source
 
 
-def _plain(step: SearchStep) -> dict[str, Any]:
-    return {k: v for k, v in asdict(step).items() if v is not None}
-
-
-def _shown(steps: PPO, total: int, progress: bool) -> Any:
+def _shown(steps: PPO, total: int, progress: bool) -> Iterator[SearchStep]:
     """The same steps, with a bar that shows the reward."""
     if not progress:
         yield from steps

@@ -122,8 +122,8 @@ def read_image(path: Path, channels: int) -> Image.Image:
     # not by its name: Pillow maps a plain TIFF file that it knows by name, and garbles it where it is turned
     with open(path, "rb") as file, Image.open(file, formats=_formats()) as picture:
         picture.load()
-        upright = ImageOps.exif_transpose(picture)
-    return converted(upright, channels)
+        upright = ImageOps.exif_transpose(picture) if _orientation(picture) != 1 else picture
+        return converted(upright, channels)
 
 
 def converted(picture: Image.Image, channels: int) -> Image.Image:
@@ -148,7 +148,7 @@ def reason(error: Exception) -> str:
         return "not an image"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return str(error) or type(error).__name__
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 @cache
@@ -182,12 +182,28 @@ def _header(path: Path) -> Header | str:
             return "an empty file"
         with Image.open(path, formats=_formats()) as picture:
             width, height = picture.size
-            # a PNG without it in front would be decoded to look for it behind
-            if "exif" in picture.info and picture.getexif().get(ExifTags.Base.Orientation) in _TURNED:
+            if _is_turned(picture):
                 width, height = height, width
             return Header(height, width, picture.mode in _GREY_MODES)
     except Exception as error:  # decoders of damaged files raise anything
         return reason(error)
+
+
+def _is_turned(picture: Image.Image) -> bool:
+    """Whether width and height will be swapped once it is decoded and upright."""
+    if picture.format == "TIFF":
+        return False  # Pillow has swapped them already
+    if picture.format == "PNG" and "exif" not in picture.info:
+        return False  # Pillow would decode it to look behind the pixels
+    return _orientation(picture) in _TURNED
+
+
+def _orientation(picture: Image.Image) -> int:
+    """The EXIF orientation; upright where the EXIF is damaged, for the image may be whole."""
+    try:
+        return int(picture.getexif().get(ExifTags.Base.Orientation, 1))
+    except Exception:
+        return 1
 
 
 def _most_common(sizes: Counter[tuple[int, int]]) -> tuple[int, int]:

@@ -76,17 +76,11 @@ def load_images(
         if isinstance(data, str | os.PathLike):
             return _from_files(_existing(os.fspath(data)), wanted, channels, limit, progress)
     except MemoryError as error:
-        raise CoviewsError(
-            f"not enough memory: {error}; choose a smaller size, or fewer by a limit"
-        ) from error
-    raise CoviewsError(
-        f"images must be a folder, a file, a uint8 array or 'shapes', not {type(data).__name__}"
-    )
+        raise CoviewsError(f"not enough memory: {error}; choose a smaller size, or fewer by a limit") from error
+    raise CoviewsError(f"images must be a folder, a file, a uint8 array or 'shapes', not {type(data).__name__}")
 
 
-def _from_shapes(
-    name: str, size: tuple[int, int] | None, channels: int | None, limit: int | None
-) -> ImageSet:
+def _from_shapes(name: str, size: tuple[int, int] | None, channels: int | None, limit: int | None) -> ImageSet:
     _, colon, digits = name.partition(":")
     if colon and not (digits.isdecimal() and int(digits) > 0):
         raise CoviewsError(f"write {name!r} with a number of images, such as 'shapes:2000'")
@@ -95,9 +89,7 @@ def _from_shapes(
     return ImageSet(_converted(images, channels), labels, SHAPE_CLASSES)
 
 
-def _from_array(
-    array: NDArray[Any], size: tuple[int, int] | None, channels: int | None, limit: int | None
-) -> ImageSet:
+def _from_array(array: NDArray[Any], size: tuple[int, int] | None, channels: int | None, limit: int | None) -> ImageSet:
     images = check_images(array)
     if limit is not None:
         images = images[_spread(len(images), limit)]
@@ -136,7 +128,8 @@ def _from_files(
             stacklevel=3,
         )
     kept = [names[i] for i in decoded.kept]
-    labels = np.array([classes.index(n.split("/")[0]) for n in kept], np.int64) if classes else None
+    index = {name: i for i, name in enumerate(classes or ())}
+    labels = np.array([index[name.split("/")[0]] for name in kept], np.int64) if classes else None
     return ImageSet(decoded.images, labels, classes, tuple(kept), tuple(broken))
 
 

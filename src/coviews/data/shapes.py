@@ -52,9 +52,7 @@ _SCENE = np.dtype(
 )
 
 
-def make_shapes(
-    n: int, size: int | tuple[int, int] = 32, seed: int = 0
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def make_shapes(n: int, size: int | tuple[int, int] = 32, seed: int = 0) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Draw n images (n, H, W, 3) of shapes and their labels, as many of each class as can be.
 
     Args:
@@ -130,9 +128,7 @@ def _draw_scenes(n: int, generator: np.random.Generator) -> NDArray[np.void]:
     return scenes
 
 
-def _colour(
-    hue: NDArray[np.float64], saturation: NDArray[np.float64], lightness: NDArray[np.float64]
-) -> Array:
+def _colour(hue: NDArray[np.float64], saturation: NDArray[np.float64], lightness: NDArray[np.float64]) -> Array:
     """A colour (n, 3) of the lightness asked for: the pure hue, mixed with grey, then with black or white."""
     lightness = np.clip(lightness, 0.03, 0.97)[:, None]
     pure = np.clip(np.abs((hue[:, None] * 6 + np.array([0, 4, 2])) % 6 - 3) - 1, 0, 1)
@@ -145,9 +141,7 @@ def _colour(
 # ----------------------------------------------------------------------------------------- how it is painted
 
 
-def _render(
-    scenes: NDArray[np.void], height: int, width: int, grains: np.random.Generator
-) -> NDArray[np.uint8]:
+def _render(scenes: NDArray[np.void], height: int, width: int, grains: np.random.Generator) -> NDArray[np.uint8]:
     """Paint scenes as images (n, H, W, 3); until then planes are (n, H * W), coloured ones (3, n, H * W)."""
     pixel = 2 / min(height, width)  # the shorter side reaches from -1 to 1
     across = (np.arange(width, dtype=np.float32) + (0.5 - width / 2)) * pixel

@@ -58,12 +58,15 @@ class Space:
             raise CoviewsError(f"{self.ops[op]} {value:g} is outside its range {low:g} .. {high:g}")
         return int(np.flatnonzero(distance == distance.min())[-1])
 
+    @functools.lru_cache(maxsize=None)  # noqa: B019 - spaces are few and live as long as the program
     def describe(self, op: int, level: int) -> str:
-        """One step as a person writes it: `Rotate -18 deg`."""
-        row = OPS[self.ops[op]]
+        """One step as a person writes it: `Rotate -18 deg`; no more digits than tell its level from the others."""
+        row, value = OPS[self.ops[op]], self.values[op, level]
         if not row.magnitude:
             return row.name
-        return f"{row.name} {self.values[op, level]:.6g} {row.unit}".rstrip()
+        texts = (f"{value:.{digits}g}" for digits in range(3, 18))
+        text = next(t for t in texts if self.values[op, self.nearest_level(op, float(t))] == value)
+        return f"{row.name} {text} {row.unit}".rstrip()
 
     @functools.lru_cache(maxsize=64)  # noqa: B019 - spaces are few and live as long as the program
     def parameters(self, height: int, width: int) -> NDArray[np.float64]:

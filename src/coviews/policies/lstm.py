@@ -26,22 +26,15 @@ class States(NamedTuple):
 def step(gates: Array, cells: Array, next_cells: Array, squashed: Array, hidden: Array) -> None:
     """One step, written into the last three arguments; `gates` become what the nonlinearities make of them."""
     h = cells.shape[1]
-    half, shift = _affine(h, gates.dtype)
-    gates *= half
+    scale, shift = _one_tanh(h, gates.dtype)
+    gates *= scale
     np.tanh(gates, out=gates)
-    gates *= half
+    gates *= scale
     gates += shift
     np.multiply(gates[:, h : 2 * h], cells, out=next_cells)
     next_cells += gates[:, :h] * gates[:, 3 * h :]
     np.tanh(next_cells, out=squashed)
     np.multiply(gates[:, 2 * h : 3 * h], squashed, out=hidden)
-
-
-@functools.cache
-def _affine(h: int, dtype: np.dtype) -> tuple[Array, Array]:
-    """One tanh for all four: sigmoid(x) = tanh(x / 2) / 2 + 1 / 2."""
-    half = np.repeat(np.array([0.5, 1.0], dtype), [3 * h, h])
-    return half, np.repeat(np.array([0.5, 0.0], dtype), [3 * h, h])
 
 
 def forward(gates: Array, recurrent: Array) -> States:
@@ -68,9 +61,9 @@ def backward(states: States, recurrent: Array, d_hidden: Array) -> tuple[Array, 
     gates, hidden, cells, squashed = states
     steps, m, h = squashed.shape
     i, f, o, g = (gates[:, :, k * h : (k + 1) * h] for k in range(4))
-    # the slope of a sigmoid s is s (1 - s), that of a tanh is (s + 1) (1 - s)
-    slope = gates + (_affine(h, gates.dtype)[0] > 0.5)
-    slope *= 1.0 - gates
+    slope = 1.0 - gates  # of a sigmoid s: (1 - s) s; of a tanh s: (1 - s) (1 + s)
+    slope[:, :, : 3 * h] *= gates[:, :, : 3 * h]
+    slope[:, :, 3 * h :] *= 1.0 + g
     into_cell = o * (1.0 - squashed * squashed)
     d_gates = np.empty_like(gates)
     d_cell = np.zeros((m, h), gates.dtype)
@@ -84,3 +77,12 @@ def backward(states: States, recurrent: Array, d_hidden: Array) -> tuple[Array, 
         d_gates[t] *= slope[t]
         d_cell *= f[t]
     return d_gates, hidden[1:-1].reshape(-1, h).T @ d_gates[1:].reshape(-1, 4 * h)
+
+
+@functools.cache
+def _one_tanh(h: int, dtype: np.dtype) -> tuple[Array, Array]:
+    """Scale and shift, so that one tanh serves all four: sigmoid(x) = tanh(x / 2) / 2 + 1 / 2."""
+    sigmoids_and_tanh = [3 * h, h]
+    scale = np.repeat(np.array([0.5, 1.0], dtype), sigmoids_and_tanh)
+    shift = np.repeat(np.array([0.5, 0.0], dtype), sigmoids_and_tanh)
+    return scale, shift

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from coviews.errors import CoviewsError
-from coviews.policies import lstm
+from coviews.policies import blas, lstm
 from coviews.policies.lstm import Array
 
 LONGEST = 1024  # steps in all: beyond it, a number in a call or in a file is surely a mistake
@@ -34,6 +34,9 @@ class NetworkSettings:
             value = getattr(self, name)
             if type(value) is not int or value < 1:
                 raise CoviewsError(f"the policy network's {name} must be a whole number from 1, not {value!r}")
+        for name in ("conditioned", "masked"):
+            if type(getattr(self, name)) is not bool:
+                raise CoviewsError(f"the policy network's {name} must be true or false, not {getattr(self, name)!r}")
 
     @classmethod
     def paper(cls) -> "NetworkSettings":
@@ -75,27 +78,30 @@ class PolicyNetwork:
             raise CoviewsError(f"a view needs one step or more, not {steps!r}")
         if views * steps > LONGEST:
             raise CoviewsError(f"{views} views of {steps} steps are more than {LONGEST} steps in all")
+        if n_ops < 1 or n_levels < 1:
+            raise CoviewsError(f"{n_ops} operations at {n_levels} levels leave nothing to draw")
         if np.shape(has_magnitude) != (n_ops,):
             raise CoviewsError(f"{n_ops} operations, but magnitude flags of shape {np.shape(has_magnitude)}")
         self.settings = settings or NetworkSettings()
         self.n_ops, self.n_levels, self.views, self.steps = n_ops, n_levels, views, steps
         self.cooperative = cooperative
         self._length = views * steps if cooperative else steps  # T, of one sequence
-        self._counts = np.asarray(has_magnitude, bool) | (not self.settings.masked)  # (n_ops,): does its level?
+        self.has_magnitude = np.array(has_magnitude, bool)
+        self._counts = self.has_magnitude | (not self.settings.masked)  # (n_ops,), whether its level does
         self._one_hot = np.eye(n_ops + 1 + n_levels + 1, dtype=np.float32)  # a start follows each kind
         self._shapes = weight_shapes(self.settings, n_ops, n_levels)
         self.flat: Array = self._initial(generator)  # all weights in one row: a step of Adam is one formula
 
     def _initial(self, generator: np.random.Generator) -> Array:
-        """Random weights; those of the heads are small, so that the first policy is close to uniform."""
+        """Random where they must differ, small in the heads, so that the policy starts close to uniform."""
         even = 1.0 / math.sqrt(self.settings.hidden)
         scale = {"op_embedding": 1.0, "level_embedding": 1.0, "input": even, "recurrent": even}
-        scale |= {"op_head": 0.1 * even, "level_head": 0.1 * even, "drawn_op": 1.0}
-        drawn = [
-            np.float32(scale.get(name, 0.0)) * generator.standard_normal(math.prod(shape), np.float32)
-            for name, shape in self._shapes.items()
-        ]
-        return np.concatenate(drawn)
+        scale |= {"op_head": 0.1 * even, "level_head": 0.1 * even}
+        flat = np.zeros(sum(map(math.prod, self._shapes.values())), np.float32)
+        for name, weight in self.split(flat).items():
+            if name in scale:
+                weight[:] = scale[name] * generator.standard_normal(weight.shape)
+        return flat
 
     def astype(self, dtype: DTypeLike) -> "PolicyNetwork":
         """A copy that computes in another precision."""
@@ -118,17 +124,18 @@ class PolicyNetwork:
         ops, levels = np.empty((2, *uniform.shape[:2]), np.int64)
         hidden, before, after, squashed = np.zeros((4, len(uniform), self.settings.hidden), self.flat.dtype)
         w = self.split(self.flat)
-        table = _input_table(w)
-        token = self._tokens(np.full(len(uniform), self.n_ops), np.full(len(uniform), self.n_levels))
-        for t in range(self._length):
-            gates = token @ table + hidden @ w["recurrent"]
-            lstm.step(gates, before, after, squashed, hidden)
-            before, after = after, before
-            ops[:, t] = _op_choice(w, hidden).draw(uniform[:, t, 0])
-            seen = _seen_by_level_head(w, hidden, self._one_hot[ops[:, t], : self.n_ops])
-            # where the level has no effect it is 0, so that what does the same is the same
-            levels[:, t] = _level_choice(w, seen).draw(uniform[:, t, 1]) * self._counts[ops[:, t]]
-            token = self._tokens(ops[:, t], levels[:, t])
+        token = self._tokens(np.full(len(ops), self.n_ops), np.full(len(ops), self.n_levels))  # the start
+        with blas.one_thread():
+            table = _input_table(w)
+            for t in range(self._length):
+                gates = token @ table + hidden @ w["recurrent"]
+                lstm.step(gates, before, after, squashed, hidden)
+                before, after = after, before
+                ops[:, t] = _op_choice(w, hidden).draw(uniform[:, t, 0])
+                seen = _seen_by_level_head(w, hidden, self._one_hot[ops[:, t], : self.n_ops])
+                # where the level has no effect it is 0, so that what does the same is the same
+                levels[:, t] = _level_choice(w, seen).draw(uniform[:, t, 1]) * self._counts[ops[:, t]]
+                token = self._tokens(ops[:, t], levels[:, t])
         return ops.reshape(n, self.views, self.steps), levels.reshape(n, self.views, self.steps)
 
     def evaluate(self, ops: NDArray[np.integer], levels: NDArray[np.integer]) -> Evaluation:
@@ -161,6 +168,12 @@ class PolicyNetwork:
         log_prob = op.log_prob(chosen_op) + counts * level.log_prob(chosen_level)
         entropy = op.entropy + counts * level.entropy
 
+        def per_step(d: ArrayLike) -> Array:
+            """One number for each image -> one for each step of its sequences (T * m, 1)."""
+            wide = np.empty((length, n, m // n), self.flat.dtype)
+            wide[:] = np.reshape(d, (-1, 1))
+            return wide.reshape(-1, 1)
+
         def gradient(d_log_prob: ArrayLike, d_entropy: ArrayLike) -> Array:
             flat = np.empty_like(self.flat)
             d = self.split(flat)
@@ -176,14 +189,8 @@ class PolicyNetwork:
                 np.matmul(chosen_op.T, d_hidden, out=d["drawn_op"])
             d_hidden += d_op @ w["op_head"].T
             d_gates, d["recurrent"][:] = lstm.backward(states, w["recurrent"], d_hidden.reshape(length, m, h))
-            _input_table_gradient(w, inputs.T @ d_gates.reshape(-1, 4 * h), d)
+            _write_input_gradient(w, inputs.T @ d_gates.reshape(-1, 4 * h), d)
             return flat
-
-        def per_step(d: ArrayLike) -> Array:
-            """From one number for each image to one for each of its steps: (T * m, 1)."""
-            wide = np.empty((length, n, m // n, 1), self.flat.dtype)
-            wide[:] = np.reshape(d, (-1, 1, 1))
-            return wide.reshape(-1, 1)
 
         return Evaluation(
             log_prob.reshape(length, n, -1).sum((0, 2)), entropy.reshape(length, n, -1).mean((0, 2)), gradient
@@ -216,13 +223,11 @@ def weight_shapes(settings: NetworkSettings, n_ops: int, n_levels: int) -> dict[
 def _input_table(w: dict[str, Array]) -> Array:
     """What each token adds to the gates (K, 4H): the embeddings' product with the input weights, and the bias."""
     e = w["op_embedding"].shape[1]
-    return np.concatenate(
-        [w["op_embedding"] @ w["input"][:e] + w["bias"], w["level_embedding"] @ w["input"][e:]]
-    )
+    return np.concatenate([w["op_embedding"] @ w["input"][:e] + w["bias"], w["level_embedding"] @ w["input"][e:]])
 
 
-def _input_table_gradient(w: dict[str, Array], d_table: Array, d: dict[str, Array]) -> None:
-    """Write the gradient by the embeddings, the input weights and the bias into `d`."""
+def _write_input_gradient(w: dict[str, Array], d_table: Array, d: dict[str, Array]) -> None:
+    """Write into `d` the gradient by the embeddings, the input weights and the bias."""
     rows, e = w["op_embedding"].shape
     d_ops, d_levels = d_table[:rows], d_table[rows:]
     np.matmul(d_ops, w["input"][:e].T, out=d["op_embedding"])

@@ -73,9 +73,7 @@ def view_steps(text: str) -> list[list[str]]:
     return [[step for step in view if step != "Identity"] or ["nothing"] for view in views]
 
 
-def _laid_out(
-    rows: list[list[list[_Tile]]], heads: list[str], column: int, title: str, note: str
-) -> Image.Image:
+def _laid_out(rows: list[list[list[_Tile]]], heads: list[str], column: int, title: str, note: str) -> Image.Image:
     pad = _WITHIN_GROUP
     widths = [len(group) * (column + pad) + pad for group in rows[0]]
     lefts = [_MARGIN + sum(widths[:i]) + i * _BETWEEN_GROUPS for i in range(len(widths))]
@@ -86,8 +84,7 @@ def _laid_out(
     ]
     tile_height = max(tile.picture.height for tile in rows[0][0])
     heights = [
-        3 * pad + tile_height + max(_height(len(tile.lines), _TEXT) for group in row for tile in group)
-        for row in rows
+        3 * pad + tile_height + max(_height(len(tile.lines), _TEXT) for group in row for tile in group) for row in rows
     ]
     top = _MARGIN + sum(_height(len(lines), size) + pad for lines, size, _ in heading if lines)
     total = top + _height(1, _HEAD) + 2 * pad + sum(heights) + _BETWEEN_GROUPS * (len(rows) - 1) + _MARGIN
@@ -136,7 +133,7 @@ def _wrapped(text: str, size: int, width: int) -> list[str]:
     rest = text.strip()
     while rest:
         longer = range(2, len(rest) + 1)
-        end = 1 + bisect_right(longer, width, key=lambda n: _font(size).getlength(rest[:n]))
+        end = 1 + bisect_right(longer, float(width), key=lambda n: float(_font(size).getlength(rest[:n])))
         if end < len(rest) and " " in rest[1 : end + 1]:
             end = rest.rindex(" ", 1, end + 1)
         lines.append(rest[:end].rstrip())

@@ -1,0 +1,60 @@
+"""The most recent policies as one view source."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coviews.errors import CoviewsError
+from coviews.policies.learned import Policy
+from coviews.policies.subpolicy import Subpolicies
+
+
+class PolicyQueue:
+    """The `size` most recent policies; for each image one is drawn, and then a subpolicy from it.
+
+    p: the i-th newest is drawn with a probability proportional to p (1 - p)^(i - 1).
+    """
+
+    def __init__(self, size: int = 4, p: float = 0.6) -> None:
+        if type(size) is not int or size < 1:
+            raise CoviewsError(f"a queue holds one policy or more, not {size!r}")
+        if not 0 < p < 1:
+            raise CoviewsError(f"the queue's p must be between 0 and 1, not {p}")
+        self.size, self.p = size, p
+        self.policies: tuple[Policy, ...] = ()  # the newest first
+
+    def __len__(self) -> int:
+        return len(self.policies)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The probability of each policy that is there, the newest first."""
+        falling = self.p * (1 - self.p) ** np.arange(len(self))
+        return falling / falling.sum()
+
+    def push(self, policy: Policy) -> None:
+        """Add the newest policy; the oldest leaves if the queue is full."""
+        if self.policies:
+            for name in ("space", "views", "steps", "p"):
+                new, old = getattr(policy, name), getattr(self.policies[0], name)
+                if new != old:
+                    raise CoviewsError(
+                        f"the policies of a queue must have the same {name}: {_short(new)} is not {_short(old)}"
+                    )
+        self.policies = (policy, *self.policies)[: self.size]
+
+    def sample(self, n: int, generator: np.random.Generator) -> Subpolicies:
+        """Draw subpolicies for n images."""
+        if not self.policies:
+            raise CoviewsError("the queue has no policy yet: push one before you draw from it")
+        newest = self.policies[0]
+        ops, levels = np.empty((2, n, newest.views, newest.steps), np.int16)
+        which = generator.choice(len(self), n, p=self.weights)
+        for i, policy in enumerate(self.policies):
+            mine = np.flatnonzero(which == i)
+            drawn = policy.sample(len(mine), generator)
+            ops[mine], levels[mine] = drawn.ops, drawn.levels
+        return Subpolicies(newest.space, ops, levels, newest.p)
+
+
+def _short(value: object) -> str:
+    return repr(getattr(value, "name", value))
