@@ -15,7 +15,7 @@ def naive_evaluate(network, w, ops, levels):
     log_probs, entropies = [], []
     for image_ops, image_levels in zip(ops.tolist(), levels.tolist(), strict=True):
         views = [list(zip(o, k, strict=True)) for o, k in zip(image_ops, image_levels, strict=True)]
-        sequences = [sum(views, [])] if network.cooperative else views
+        sequences = [[step for view in views for step in view]] if network.cooperative else views
         log_prob, entropy = 0.0, 0.0
         for sequence in sequences:
             hidden = cell = torch.zeros(network.settings.hidden, dtype=torch.float64)

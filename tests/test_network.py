@@ -6,10 +6,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from naive_network import loud, naive_evaluate, naive_weights
+from threadpoolctl import ThreadpoolController
 
 from coviews import CoviewsError, space
+from coviews.policies.blas import one_thread
 from coviews.policies.network import NetworkSettings, PolicyNetwork
+from naive_network import loud, naive_evaluate, naive_weights
 
 PAPER = space("autoaugment")
 HAS_MAGNITUDE = np.array([True, False, True])  # the tiny space: three operations at two levels
@@ -194,6 +196,18 @@ def test_a_choice_that_is_certain_is_certain():
     made = network.evaluate(ops, levels)
     assert np.isfinite(made.log_prob).all()
     assert np.isfinite(made.gradient(1.0, 1.0)).all()
+
+
+def test_one_thread_is_given_back_however_the_callers_overlap():
+    blas = ThreadpoolController().select(user_api="blas")
+    with blas.limit(limits=2):
+        first, second = one_thread(), one_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert [pool["num_threads"] for pool in blas.info()] == [1] * len(blas.info())
+        second.__exit__(None, None, None)
+        assert [pool["num_threads"] for pool in blas.info()] == [2] * len(blas.info())
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
                 policy(seed=1).save(path)
         assert path.read_bytes() == old
         assert [p.name for p in tmp_path.iterdir()] == ["p.safetensors"]
-    with pytest.raises(CoviewsError, match="cannot write .*No such file or directory"):
+    with pytest.raises(CoviewsError, match=r"cannot write .*No such file or directory"):
         policy().save(tmp_path / "missing" / "p.safetensors")
 
 

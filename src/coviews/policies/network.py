@@ -87,8 +87,8 @@ class PolicyNetwork:
         self.cooperative = cooperative
         self._length = views * steps if cooperative else steps  # T, of one sequence
         self.has_magnitude = np.array(has_magnitude, bool)
-        self._counts = self.has_magnitude | (not self.settings.masked)  # (n_ops,), whether its level does
-        self._one_hot = np.eye(n_ops + 1 + n_levels + 1, dtype=np.float32)  # a start follows each kind
+        self._counts = self.has_magnitude | (not self.settings.masked)  # (n_ops,), whose level counts
+        self._one_hot = np.eye(n_ops + 1 + n_levels + 1, dtype=np.float32)  # (K, K), each kind ends with its start
         self._shapes = weight_shapes(self.settings, n_ops, n_levels)
         self.flat: Array = self._initial(generator)  # all weights in one row: a step of Adam is one formula
 
@@ -128,7 +128,8 @@ class PolicyNetwork:
         with blas.one_thread():
             table = _input_table(w)
             for t in range(self._length):
-                gates = token @ table + hidden @ w["recurrent"]
+                gates = token @ table
+                gates += hidden @ w["recurrent"]
                 lstm.step(gates, before, after, squashed, hidden)
                 before, after = after, before
                 ops[:, t] = _op_choice(w, hidden).draw(uniform[:, t, 0])

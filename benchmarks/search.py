@@ -1,0 +1,133 @@
+"""What a search costs: its time over that of the encoder passes it cannot do without.
+
+A search of 100 iterations scores 128 pairs each: 25,600 images forward. The bare passes are timed in the same
+run, in turn with the search's iterations, on views of the same batches. Drawing, making views, the encoder with
+its loss, and the update of the policy are told apart. The reference loss (a few more batches) counts as search.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from measure import options, versions, write
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+
+from coviews import SearchSettings, ViewSettings, info_nce, load_images, make_encoder, make_views, to_tensors
+from coviews.learners.encoders import make_projector
+from coviews.ops.space import space
+from coviews.policies.fixed import Uniform
+from coviews.policies.learned import Policy
+from coviews.scorer import Scorer, encoder_losses, evaluating
+from coviews.search.ppo import PPO
+
+ITERATIONS = 100  # of a full search; fewer are timed where the encoder is large, and scaled
+K = 10  # epochs between two searches
+
+
+class Clock:
+    """Adds up the seconds of whatever it wraps."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    def timed(self, name: str, call: Callable[..., object]) -> Callable[..., object]:
+        def wrapped(*args: object, **kwargs: object) -> object:
+            start = time.perf_counter()
+            result = call(*args, **kwargs)
+            self.seconds[name] += time.perf_counter() - start
+            return result
+
+        return wrapped
+
+
+def measure(name: str, images: np.ndarray, iterations: int) -> dict[str, float]:
+    """Seconds of each part of one iteration, of a bare pass, and of a training step on the same 128 pairs."""
+    torch.manual_seed(0)
+    backbone = make_encoder(name)
+    encoder = nn.Sequential(backbone, make_projector(backbone.features, 512, 128))
+    settings, generator = SearchSettings(), np.random.default_rng(0)
+    views = ViewSettings.of(images)
+    uniform = Uniform(space("autoaugment"), 2, 0.8)
+    policy = Policy.untrained(uniform.space, generator, settings=settings.network)
+    clock = Clock()
+    losses = clock.timed("encoder", encoder_losses(encoder, 0.5))
+    scorer = Scorer(losses, images, settings.reward, generator, batch=settings.batch, views=views)
+    policy.network.sample = clock.timed("drawing", policy.network.sample)
+    ppo = PPO(policy, clock.timed("score", scorer), generator, settings.ppo)
+
+    def batch() -> list[torch.Tensor]:
+        drawn = uniform.sample(settings.batch, generator)
+        return to_tensors(make_views(images[: settings.batch], drawn, generator), views.mean, views.std)
+
+    optimizer = torch.optim.SGD(encoder.parameters(), 0.01, 0.9)
+
+    def train(pair: list[torch.Tensor]) -> None:
+        loss = info_nce(encoder(pair[0]), encoder(pair[1])).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    for _ in range(20 if name == "resnet8" else 1):  # an encoder that tells some pairs from others
+        train(batch())
+    with evaluating(encoder), torch.inference_mode():
+        scorer.measure_reference(uniform, 1)  # warm up
+        clock.seconds.clear()
+        iterate = clock.timed("iterations", iter(ppo).__next__)
+        bare = clock.timed("bare", encoder)
+        clock.timed("reference", scorer.measure_reference)(uniform, max(1, round(iterations * 0.05)))
+        in_reference = clock.seconds.pop("encoder")
+        for _ in range(iterations):
+            iterate()
+            bare(torch.cat(batch()))
+    pairs = [batch() for _ in range(4)]
+    step = clock.timed("training", train)
+    for i in range(max(4, iterations // 4)):
+        step(pairs[i % 4])
+    s = clock.seconds
+    assert settings.reference_batches == 0.05 * ITERATIONS
+    return {
+        "reference": s["reference"] / iterations,
+        "drawing": s["drawing"] / iterations,
+        "views": (s["score"] - s["encoder"]) / iterations,
+        "encoder": s["encoder"] / iterations,
+        "update": (s["iterations"] - s["score"] - s["drawing"]) / iterations,
+        "bare": s["bare"] / iterations,
+        "training": s["training"] / max(4, iterations // 4),
+        "reference_encoder": in_reference / iterations,
+    }
+
+
+def main() -> None:
+    asked = options(__doc__)
+    images = load_images("shapes:5000").images
+    counts = {"resnet8": 20, "resnet18": 2} if asked.quick else {"resnet8": 100, "resnet18": 20}
+    figures: dict[str, float] = {}
+    table = Table("part of the search", *counts, title="share of the time of the bare encoder passes")
+    shares, parts = {}, ("reference", "drawing", "views", "encoder", "update")
+    for name, iterations in counts.items():
+        t = measure(name, images, iterations)
+        shares[name] = {part: t[part] / t["bare"] for part in parts}
+        total = sum(t[part] for part in parts)
+        short = {"resnet8": "small"}.get(name, name)
+        figures[f"total_over_forward_{short}"] = total / t["bare"]
+        steps = {"cifar10": 50_000 / 128, "5000": 5_000 / 128}  # training steps of 128 pairs in an epoch
+        suffix = "" if short == "small" else f"_{short}"
+        figures |= {f"overhead_{k}{suffix}": total * ITERATIONS / (K * n * t["training"]) for k, n in steps.items()}
+    for part in parts:
+        table.add_row(part, *(f"{shares[name][part]:.3f}" for name in counts))
+    table.add_section()
+    table.add_row("total", *(f"{sum(shares[name].values()):.3f}" for name in counts))
+    Console(width=100).print(table)
+    print(f"two cores: {torch.get_num_threads()} threads; {ITERATIONS} iterations of 128 every {K} epochs")
+    print(versions("coviews", "numpy", "numba", "torch"))
+    for key, value in figures.items():
+        print(f"  {key}: {value:.4g}")
+    write(asked.json, figures)
+
+
+if __name__ == "__main__":
+    main()

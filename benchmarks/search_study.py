@@ -1,0 +1,172 @@
+"""Which search learns most for its time: the study behind the defaults (docs/search-study.md).
+
+An encoder is trained by SimCLR with `uniform` views; each variant of the search then learns policies for it from
+several seeds. What counts is the reward of the finished policy on images that the search did not see, less that
+of `uniform`, under one reference loss. By hand: it takes about half an hour on two cores.
+
+    python benchmarks/search_study.py path/to/images --out docs/search-study
+"""
+
+import argparse
+import json
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from measure import versions
+from torch import nn
+from torch.nn import functional as F
+
+import coviews
+from coviews import BoundedReward, NetworkSettings, PPOSettings, SearchSettings, ViewSettings, info_nce
+from coviews.learners.encoders import make_projector
+from coviews.policies.fixed import Uniform
+from coviews.policies.subpolicy import ViewSource
+from coviews.scorer import Scorer, encoder_losses, evaluating
+
+UNIFORM = Uniform(coviews.space("autoaugment"), 2, 0.8)
+RELATIVE = BoundedReward("relative")
+BASE = SearchSettings(reward=RELATIVE)
+
+
+def network(**changes: object) -> SearchSettings:
+    return replace(BASE, network=replace(BASE.network, **changes))
+
+
+def ppo(**changes: object) -> SearchSettings:
+    return replace(BASE, ppo=replace(BASE.ppo, **changes))
+
+
+VARIANTS: dict[str, SearchSettings] = {
+    "default": BASE,
+    "hidden 16": network(hidden=16),
+    "hidden 32": network(hidden=32),
+    "hidden 128": network(hidden=128),
+    "hidden 512, embedding 128": network(hidden=512, embedding=128),
+    "hidden 512, embedding 128, Adam 5e-5": replace(
+        network(hidden=512, embedding=128), ppo=replace(BASE.ppo, learning_rate=5e-5)
+    ),
+    "the paper's network and PPO": replace(
+        BASE, network=NetworkSettings.paper(), ppo=replace(PPOSettings.paper())
+    ),
+    "level not conditioned": network(conditioned=False),
+    "levels not masked": network(masked=False),
+    "Adam 1e-4": ppo(learning_rate=1e-4),
+    "Adam 1e-3": ppo(learning_rate=1e-3),
+    "Adam 2e-3": ppo(learning_rate=2e-3),
+    "minibatch 32": ppo(minibatch=32),
+    "minibatch 64": ppo(minibatch=64),
+    "minibatch 64, Adam 1e-3": ppo(minibatch=64, learning_rate=1e-3),
+    "entropy 0.02": ppo(entropy=0.02),
+    "entropy 0.12": ppo(entropy=0.12),
+    "30 iterations": ppo(iterations=30),
+}
+BOUNDS: dict[str, BoundedReward] = {
+    "ratio 1.3": BoundedReward("ratio", 1.3),
+    "ratio 1.15": BoundedReward("ratio", 1.15),
+    "relative 0.69": RELATIVE,
+    "relative 0.5": BoundedReward("relative", 0.5),
+}
+
+
+def train(encoder: nn.Module, images: np.ndarray, views: ViewSettings, epochs: int, generator: np.random.Generator):
+    optimizer = torch.optim.SGD(encoder.parameters(), 0.06, momentum=0.9, weight_decay=5e-4)
+    for _ in range(epochs):
+        order = generator.permutation(len(images))
+        for batch in np.array_split(order, len(images) // 256):
+            drawn = UNIFORM.sample(len(batch), generator)
+            made = coviews.make_views(images[batch], drawn, generator, fill=views.fill)
+            x1, x2 = coviews.to_tensors(made, views.mean, views.std)
+            loss = info_nce(encoder(x1), encoder(x2)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+
+def judge(encoder: nn.Module, images: np.ndarray, views: ViewSettings, reward: BoundedReward, source: ViewSource):
+    """Reward, share over the bound and cosine of positives on fresh images, 5,120 pairs."""
+    scorer = Scorer(encoder_losses(encoder, 0.5), images, reward, np.random.default_rng(99), views=views)
+    with evaluating(encoder), torch.inference_mode():
+        scorer.measure_reference(UNIFORM, 40)
+        scores = scorer(source.sample(40 * 128, scorer.generator))
+        g = scorer.generator
+        batch = images[g.permutation(len(images))[:1000]]
+        made = coviews.make_views(batch, source.sample(len(batch), g), g, fill=views.fill)
+        z1, z2 = (F.normalize(encoder(x), dim=1) for x in coviews.to_tensors(made, views.mean, views.std))
+    return {
+        "reward": float(scores.rewards.mean()),
+        "over": float(scores.over.mean()),
+        "cosine": float((z1 * z2).sum(1).mean()),
+    }
+
+
+def run(encoder, images, views, settings: SearchSettings, seed: int, **options: object):
+    half = len(images) // 2
+    steps: list[coviews.SearchStep] = []
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        policy = coviews.search(
+            images[:half], encoder, generator=np.random.default_rng(seed), settings=settings, views=views,
+            on_step=steps.append, **options,
+        )  # fmt: skip
+    took = time.perf_counter() - start
+    found = judge(encoder, images[half:], views, settings.reward, policy)
+    found |= {"seconds": took, "entropy": steps[-1].entropy, "curve": [round(s.reward, 4) for s in steps]}
+    return policy, found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", help="a folder of images, or shapes")
+    parser.add_argument("--out", type=Path, default=Path("search-study"), help="FILE.json is written as it goes")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--limit", type=int, default=5000)
+    asked = parser.parse_args()
+
+    images = coviews.load_images(asked.data, limit=asked.limit).images
+    images = images[np.random.default_rng(0).permutation(len(images))]
+    views = ViewSettings.of(images)
+    torch.manual_seed(0)
+    generator = np.random.default_rng(0)
+    backbone = coviews.make_encoder("resnet8")
+    encoder = nn.Sequential(backbone, make_projector(backbone.features, 512, 128))
+    train(encoder, images, views, asked.epochs, generator)
+    results: dict[str, object] = {
+        "versions": versions("coviews", "numpy", "torch", "numba", "pillow"),
+        "images": len(images), "epochs": asked.epochs, "seeds": asked.seeds,
+        "uniform": {name: judge(encoder, images[len(images) // 2 :], views, r, UNIFORM) for name, r in BOUNDS.items()},
+    }  # fmt: skip
+    file = asked.out.with_suffix(".json")
+
+    def save(part: str, name: str, runs: list[dict]) -> None:
+        results.setdefault(part, {})[name] = runs  # type: ignore[index]
+        file.write_text(json.dumps(results, indent=1) + "\n")
+        kept = {k: np.mean([r[k] for r in runs]) for k in ("reward", "over", "entropy", "cosine", "seconds")}
+        print(part, name, {k: round(float(v), 3) for k, v in kept.items()}, flush=True)
+
+    kinds = {"coviews": "coviews", "indepviews": "indepviews"}
+    for name, settings in VARIANTS.items():
+        save("variants", name, [run(encoder, images, views, settings, s)[1] for s in range(asked.seeds)])
+    for name, kind in kinds.items():
+        save("kinds", name, [run(encoder, images, views, BASE, s, kind=kind)[1] for s in range(asked.seeds)])
+    for name, reward in BOUNDS.items():
+        settings = replace(BASE, reward=reward)
+        save("bounds", name, [run(encoder, images, views, settings, s)[1] for s in range(asked.seeds)])
+    # a second search five epochs later: from the first one's policy, or anew
+    firsts = [run(encoder, images, views, BASE, s)[0] for s in range(asked.seeds)]
+    train(encoder, images, views, 5, generator)
+    for iterations in (100, 30):
+        short = ppo(iterations=iterations)
+        anew = [run(encoder, images, views, short, 50 + s)[1] for s in range(asked.seeds)]
+        warm = [run(encoder, images, views, short, 50 + s, start=firsts[s])[1] for s in range(asked.seeds)]
+        save("second search", f"{iterations} iterations, anew", anew)
+        save("second search", f"{iterations} iterations, warm start", warm)
+
+
+if __name__ == "__main__":
+    main()
