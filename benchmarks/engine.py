@@ -100,11 +100,9 @@ def main() -> None:
     asked = options(__doc__)
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
-    rounds, least = (3, 0.2) if asked.quick else (9, 1.0)
+    rounds, least = (12, 0.02) if asked.quick else (50, 0.05)
     figures: dict[str, float] = {}
-    table = Table(
-        "pixels", "system", "images/s", "ours is ... times as fast", title="RandAugment, one thread"
-    )
+    table = Table("pixels", "system", "images/s", "ours is ... times as fast", title="RandAugment, one thread")
     for size, n in COUNTS.items():
         images = pictures(n, size)
         took = seconds(systems(images), rounds, least)

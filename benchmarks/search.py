@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from measure import options, versions, write
 from rich.console import Console
 from rich.table import Table
 from torch import nn
@@ -23,6 +22,7 @@ from coviews.policies.fixed import Uniform
 from coviews.policies.learned import Policy
 from coviews.scorer import Scorer, encoder_losses, evaluating
 from coviews.search.ppo import PPO
+from measure import options, versions, write
 
 ITERATIONS = 100  # of a full search; fewer are timed where the encoder is large, and scaled
 K = 10  # epochs between two searches
@@ -78,8 +78,9 @@ def measure(name: str, images: np.ndarray, iterations: int) -> dict[str, float]:
         clock.seconds.clear()
         iterate = clock.timed("iterations", iter(ppo).__next__)
         bare = clock.timed("bare", encoder)
-        clock.timed("reference", scorer.measure_reference)(uniform, max(1, round(iterations * 0.05)))
-        in_reference = clock.seconds.pop("encoder")
+        batches = max(1, round(iterations * settings.reference_batches / ITERATIONS))
+        clock.timed("reference", scorer.measure_reference)(uniform, batches)
+        del clock.seconds["encoder"]
         for _ in range(iterations):
             iterate()
             bare(torch.cat(batch()))
@@ -88,16 +89,14 @@ def measure(name: str, images: np.ndarray, iterations: int) -> dict[str, float]:
     for i in range(max(4, iterations // 4)):
         step(pairs[i % 4])
     s = clock.seconds
-    assert settings.reference_batches == 0.05 * ITERATIONS
     return {
-        "reference": s["reference"] / iterations,
+        "reference": s["reference"] / batches * settings.reference_batches / ITERATIONS,
         "drawing": s["drawing"] / iterations,
         "views": (s["score"] - s["encoder"]) / iterations,
         "encoder": s["encoder"] / iterations,
         "update": (s["iterations"] - s["score"] - s["drawing"]) / iterations,
         "bare": s["bare"] / iterations,
         "training": s["training"] / max(4, iterations // 4),
-        "reference_encoder": in_reference / iterations,
     }
 
 

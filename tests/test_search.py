@@ -230,9 +230,7 @@ def test_a_loss_function_instead_of_an_encoder(images, views):
         images, losses=darkness, chance=100.0, generator=np.random.default_rng(0), settings=settings, views=views
     )
     g = np.random.default_rng(1)
-    brightness = [
-        coviews.make_views(images[:500], s.sample(500, g), g)[:, 0].mean() for s in (policy, UNIFORM)
-    ]
+    brightness = [coviews.make_views(images[:500], s.sample(500, g), g)[:, 0].mean() for s in (policy, UNIFORM)]
     assert brightness[0] < 0.75 * brightness[1]
 
 

@@ -28,7 +28,7 @@ REFERENCES = ("uniform", "current")
 class SearchSettings:
     """How a policy is searched for."""
 
-    ppo: PPOSettings = field(default_factory=PPOSettings)
+    ppo: PPOSettings = field(default_factory=lambda: PPOSettings(samples=32))
     network: NetworkSettings = field(default_factory=NetworkSettings)
     reward: BoundedReward = field(default_factory=BoundedReward)
     reference: str = "uniform"
@@ -36,6 +36,9 @@ class SearchSettings:
     that training uses now (the paper's way)."""
     batch: int = 128
     """Pairs that are scored together: the negatives of each other."""
+    images_each: int = 4
+    """Images that a subpolicy is scored on, by its mean loss: one pair's depends more on its image than on what was
+    done to it (1 in the paper)."""
     reference_batches: int = 5
     """Batches that the reference loss is the mean of."""
     steps: int = 2
@@ -46,15 +49,27 @@ class SearchSettings:
     def __post_init__(self) -> None:
         if self.reference not in REFERENCES:
             raise unknown("reference", self.reference, REFERENCES)
-        if self.ppo.samples % self.batch:
-            raise CoviewsError(f"PPO's {self.ppo.samples} samples are no whole number of batches of {self.batch}")
+        if self.images_each < 1:
+            raise CoviewsError(f"a subpolicy must be scored on one image or more, not {self.images_each}")
+        if self.ppo.samples * self.images_each % self.batch:
+            raise CoviewsError(
+                f"PPO's {self.ppo.samples} samples on {self.images_each} images each are no whole number of batches "
+                f"of {self.batch}"
+            )
         if self.reference_batches < 1:
             raise CoviewsError(f"the reference needs one batch or more, not {self.reference_batches}")
 
     @classmethod
     def paper(cls) -> "SearchSettings":
         """The paper's search."""
-        return cls(PPOSettings.paper(), NetworkSettings.paper(), BoundedReward(), "current", reference_batches=20)
+        return cls(
+            PPOSettings.paper(),
+            NetworkSettings.paper(),
+            BoundedReward(),
+            "current",
+            images_each=1,
+            reference_batches=20,
+        )
 
 
 def search(
@@ -101,10 +116,17 @@ def search(
     if losses is None:
         assert encoder is not None
         losses = encoder_losses(encoder, temperature)
-    policy = start.copy() if start is not None else Policy.untrained(
-        space(space_name), generator, kind=kind, steps=made.steps, p=made.p, settings=made.network
+    policy = (
+        start.copy()
+        if start is not None
+        else Policy.untrained(
+            space(space_name), generator, kind=kind, steps=made.steps, p=made.p, settings=made.network
+        )
     )
-    scorer = Scorer(losses, images, made.reward, generator, batch=made.batch, chance=chance, views=views, device=device)
+    scorer = Scorer(
+        losses, images, made.reward, generator, batch=made.batch, images_each=made.images_each, chance=chance,
+        views=views, device=device,
+    )  # fmt: skip
     with evaluating(encoder):
         scorer.measure_reference(_reference(made, policy, source), made.reference_batches)
         if made.reward.empty(scorer.reference, scorer.chance):

@@ -18,9 +18,7 @@ def check_images(images: Any) -> Images:
         kind = images.dtype if isinstance(images, np.ndarray) else type(images).__name__
         raise CoviewsError(f"images must be a uint8 array, not {kind}: convert floats to 0..255 first")
     if images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] not in (1, 3)):
-        raise CoviewsError(
-            f"images must be (B, H, W), (B, H, W, 1) or (B, H, W, 3), not of shape {images.shape}"
-        )
+        raise CoviewsError(f"images must be (B, H, W), (B, H, W, 1) or (B, H, W, 3), not of shape {images.shape}")
     if 0 in images.shape:
         raise CoviewsError(f"there is no image in a batch of shape {images.shape}")
     if max(images.shape[1:3]) > LARGEST:

@@ -59,6 +59,7 @@ class Scorer:
         generator: np.random.Generator,
         *,
         batch: int = 128,
+        images_each: int = 1,
         chance: float | None = None,
         views: ViewSettings | None = None,
         device: Any = "cpu",
@@ -72,7 +73,7 @@ class Scorer:
                 "give it more images or a smaller batch"
             )
         self.losses, self.reward, self.generator = losses, reward, generator
-        self.batch, self.device = batch, device
+        self.batch, self.images_each, self.device = batch, images_each, device
         self.chance = chance_loss(batch) if chance is None else chance
         self.views = views or ViewSettings.of(self.images)
         self.reference = float("nan")
@@ -86,8 +87,9 @@ class Scorer:
         return self.reference
 
     def __call__(self, subpolicies: Subpolicies) -> Scores:
-        """Score each subpolicy on an image of its own."""
-        losses = self.pair_losses(subpolicies)
+        """Score each subpolicy by its mean loss on `images_each` images."""
+        every = np.tile(np.arange(len(subpolicies)), self.images_each)
+        losses = self.pair_losses(subpolicies[every]).reshape(self.images_each, -1).mean(0)
         rewards = self.reward(losses, self.reference, self.chance)
         return Scores(rewards, self.reward.over(losses, self.reference, self.chance))
 

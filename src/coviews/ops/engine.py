@@ -83,10 +83,16 @@ def make_views(
         seeds.reshape(-1), settings, np.array(fill, np.float64), subpolicies.space.identity,
         subpolicies.views,
     )  # fmt: skip
-    if count == 1:
-        task(0, items)
-    else:
-        list(_pool(count).map(task, bounds[:-1], bounds[1:]))
+    parts = zip(bounds[:-1], bounds[1:], strict=True)  # each worker takes the next one when it is done
+
+    def work() -> None:
+        for first, last in parts:
+            task(first, last)
+
+    others = [_pool(count).submit(work) for _ in range(count - 1)]
+    work()
+    for other in others:
+        other.result()
     return views
 
 
@@ -129,15 +135,11 @@ def _output(out: Images | None, shape: tuple[int, ...]) -> Images:
     if out is None:
         return np.empty(shape, np.uint8)
     if out.shape != shape or out.dtype != np.uint8 or not out.flags.c_contiguous:
-        raise CoviewsError(
-            f"out must be a contiguous uint8 array of shape {shape}, not {out.dtype} {out.shape}"
-        )
+        raise CoviewsError(f"out must be a contiguous uint8 array of shape {shape}, not {out.dtype} {out.shape}")
     return out
 
 
-def _crop_settings(
-    crop: tuple[float, float] | None, ratio: tuple[float, float], flip: float
-) -> NDArray[np.float64]:
+def _crop_settings(crop: tuple[float, float] | None, ratio: tuple[float, float], flip: float) -> NDArray[np.float64]:
     if crop is not None and not 0 < crop[0] <= crop[1] <= 1:
         raise CoviewsError(f"the crop's area must be a range within 0..1, such as (0.2, 1), not {crop}")
     if not 0 < ratio[0] <= ratio[1]:

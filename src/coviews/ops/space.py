@@ -26,9 +26,7 @@ class Space:
         object.__setattr__(self, "has_magnitude", np.array([OPS[o].magnitude for o in self.ops]))
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Space) and self.ops == other.ops and np.array_equal(self.values, other.values)
-        )
+        return isinstance(other, Space) and self.ops == other.ops and np.array_equal(self.values, other.values)
 
     def __hash__(self) -> int:
         return hash((self.name, self.ops, self.values.shape))
@@ -58,7 +56,7 @@ class Space:
             raise CoviewsError(f"{self.ops[op]} {value:g} is outside its range {low:g} .. {high:g}")
         return int(np.flatnonzero(distance == distance.min())[-1])
 
-    @functools.lru_cache(maxsize=None)  # noqa: B019 - spaces are few and live as long as the program
+    @functools.cache  # noqa: B019 - spaces are few and live as long as the program
     def describe(self, op: int, level: int) -> str:
         """One step as a person writes it: `Rotate -18 deg`; no more digits than tell its level from the others."""
         row, value = OPS[self.ops[op]], self.values[op, level]
@@ -84,9 +82,7 @@ class Space:
 
 def _linear(name: str, ranges: dict[str, tuple[float, float]], levels: int) -> Space:
     """value = low + (high - low) * k / (levels - 1)."""
-    values = np.array(
-        [[low + (high - low) * k / (levels - 1) for k in range(levels)] for low, high in ranges.values()]
-    )
+    values = np.array([[low + (high - low) * k / (levels - 1) for k in range(levels)] for low, high in ranges.values()])
     return Space(name, tuple(ranges), values)
 
 

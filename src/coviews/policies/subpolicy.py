@@ -28,9 +28,7 @@ class Subpolicies:
             if array.dtype.kind not in "iu":
                 raise CoviewsError(f"subpolicy {name} must be integers, not {array.dtype}")
             if array.ndim != 3:
-                raise CoviewsError(
-                    f"subpolicy {name} must be (batch, view, step), not of shape {array.shape}"
-                )
+                raise CoviewsError(f"subpolicy {name} must be (batch, view, step), not of shape {array.shape}")
             if array.size and (array.min() < 0 or array.max() >= limit):
                 raise CoviewsError(
                     f"subpolicy {name} must be 0..{limit - 1} in the space {self.space.name!r}, "
@@ -103,9 +101,7 @@ class Subpolicies:
             [[[n, k] for n, k in zip(nv, kv, strict=True)] for nv, kv in zip(ni, ki, strict=True)]
             for ni, ki in zip(names, levels, strict=True)
         ]
-        return json.dumps(
-            {"space": self.space.name, "levels": self.space.levels, "p": self.p, "subpolicies": pairs}
-        )
+        return json.dumps({"space": self.space.name, "levels": self.space.levels, "p": self.p, "subpolicies": pairs})
 
     @classmethod
     def from_json(cls, text: str) -> "Subpolicies":
