@@ -151,9 +151,7 @@ def main() -> None:
     def save(part: str, name: str, runs: list[dict]) -> None:
         results.setdefault(part, {})[name] = runs  # type: ignore[index]
         file.write_text(json.dumps(results, indent=1) + "\n")
-        kept = {
-            k: np.mean([r[k] for r in runs]) for k in ("reward", "hardness", "over", "entropy", "cosine", "seconds")
-        }
+        kept = {k: np.mean([r[k] for r in runs]) for k in runs[0] if k != "curve"}
         print(part, name, {k: round(float(v), 3) for k, v in kept.items()}, flush=True)
 
     for name, settings in VARIANTS.items():

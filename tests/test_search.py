@@ -136,9 +136,14 @@ def test_nothing_of_the_encoder_changes(images, views):
 
 def test_modes_come_back_after_an_error():
     encoder = tiny_encoder().train()
-    with pytest.raises(RuntimeError), evaluating(encoder):
-        assert not any(m.training for m in encoder.modules())
-        raise RuntimeError
+
+    def fails():
+        with evaluating(encoder):
+            assert not any(m.training for m in encoder.modules())
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fails()
     assert all(m.training for m in encoder.modules())
 
 

@@ -62,14 +62,8 @@ class SearchSettings:
     @classmethod
     def paper(cls) -> "SearchSettings":
         """The paper's search."""
-        return cls(
-            PPOSettings.paper(),
-            NetworkSettings.paper(),
-            BoundedReward(),
-            "current",
-            images_each=1,
-            reference_batches=20,
-        )
+        figures = (PPOSettings.paper(), NetworkSettings.paper(), BoundedReward())
+        return cls(*figures, reference="current", images_each=1, reference_batches=20)
 
 
 def search(

@@ -1,6 +1,7 @@
 """A batch of images and their subpolicies become a batch of views: compiled, in threads, on uint8."""
 
 import functools
+import itertools
 import os
 import sys
 import threading
@@ -83,7 +84,7 @@ def make_views(
         seeds.reshape(-1), settings, np.array(fill, np.float64), subpolicies.space.identity,
         subpolicies.views,
     )  # fmt: skip
-    parts = zip(bounds[:-1], bounds[1:], strict=True)  # each worker takes the next one when it is done
+    parts = itertools.pairwise(bounds)  # each worker takes the next one when it is done
 
     def work() -> None:
         for first, last in parts:
