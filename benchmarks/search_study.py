@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import coviews
-from coviews import BoundedReward, SearchSettings, ViewSettings, info_nce
+from coviews import BoundedReward, NetworkSettings, PPOSettings, SearchSettings, ViewSettings, info_nce
 from coviews.learners.encoders import make_projector
 from coviews.policies.fixed import Uniform
 from coviews.policies.subpolicy import ViewSource
@@ -54,16 +54,18 @@ VARIANTS: dict[str, SearchSettings] = {
     "hidden 128": network(hidden=128),
     "level not conditioned": network(conditioned=False),
     "levels not masked": network(masked=False),
-    "Adam 1e-4": ppo(learning_rate=1e-4),
-    "Adam 1e-3": ppo(learning_rate=1e-3),
+    "Adam 3e-4": ppo(learning_rate=3e-4),
     "Adam 2e-3": ppo(learning_rate=2e-3),
-    "entropy 0.02": ppo(entropy=0.02),
-    "entropy 0.12": ppo(entropy=0.12),
+    "entropy 0.05": ppo(entropy=0.05),
+    "entropy 0.2": ppo(entropy=0.2),
     "minibatch 8": ppo(minibatch=8),
     "50 iterations": ppo(iterations=50),
-    "the paper's network and PPO": replace(SearchSettings.paper(), reference="uniform", reference_batches=5),
+    "the paper's network and PPO": replace(
+        BASE, network=NetworkSettings.paper(), ppo=PPOSettings.paper(), images_each=1
+    ),
 }
 BOUNDS: dict[str, BoundedReward] = {
+    "ratio 1.3": BoundedReward("ratio"),
     "ratio 1.15": BoundedReward("ratio", 1.15),
     "relative 0.69": BoundedReward("relative"),
     "relative 0.5": BoundedReward("relative", 0.5),
@@ -143,7 +145,7 @@ def main() -> None:
         "images": len(images), "epochs": asked.epochs, "seeds": asked.seeds,
         "uniform": {
             name: judge(encoder, images[len(images) // 2 :], views, reward, UNIFORM)
-            for name, reward in {"ratio 1.3": BASE.reward, **BOUNDS}.items()
+            for name, reward in {"capped 1.3": BASE.reward, **BOUNDS}.items()
         },
     }  # fmt: skip
     file = asked.out.with_suffix(".json")

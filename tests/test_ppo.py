@@ -285,9 +285,9 @@ def test_weights_that_run_away_end_the_search_and_are_taken_back():
 
 
 def test_a_scorer_that_answers_wrongly_is_told_so():
-    with pytest.raises(CoviewsError, match=r"each of 128 subpolicies, not \(\) and \(128,\)"):
+    with pytest.raises(CoviewsError, match=r"each of 32 subpolicies, not \(\) and \(32,\)"):
         next(iter(search(lambda drawn: 1.0)))
-    with pytest.raises(CoviewsError, match=r"not \(128, 2\) and"):
+    with pytest.raises(CoviewsError, match=r"not \(32, 2\) and"):
         next(iter(search(lambda drawn: np.zeros((len(drawn), 2)))))
 
 
@@ -297,7 +297,7 @@ def test_a_scorer_that_answers_wrongly_is_told_so():
         ({"iterations": 0}, "iterations must be a whole number from 1, not 0"),
         ({"samples": 1}, "samples must be a whole number from 2, not 1"),
         ({"epochs": 1.5}, "epochs must be a whole number from 1, not 1.5"),
-        ({"minibatch": 129}, "minibatch of 129 is more than its 128 samples"),
+        ({"minibatch": 33}, "minibatch of 33 is more than its 32 samples"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0, not 0.0"),
         ({"learning_rate": math.nan}, "learning_rate must be above 0, not nan"),
         ({"clip": -0.2}, "clip must be above 0"),

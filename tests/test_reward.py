@@ -15,7 +15,9 @@ CEILING = math.log(2 * 128 - 1)
 
 def slow(loss, reference, ceiling, bound, th, b):
     """The formula as it is printed."""
-    l = loss / reference if bound == "ratio" else (loss - reference) / (ceiling - reference)  # noqa: E741
+    l = (loss - reference) / (ceiling - reference) if bound == "relative" else loss / reference  # noqa: E741
+    if bound == "capped":
+        th = min(th, (reference + 0.69 * (ceiling - reference)) / reference)
     if l < th:
         return l, False
     return -(th / b) * (l - (th + b)), True
@@ -24,27 +26,29 @@ def slow(loss, reference, ceiling, bound, th, b):
 @given(
     losses=st.lists(st.floats(0, 20), min_size=1, max_size=20),
     reference=st.floats(0.5, 5.5),
-    bound=st.sampled_from(["ratio", "relative"]),
+    bound=st.sampled_from(["capped", "ratio", "relative"]),
     share=st.floats(0.01, 0.99),
     b=st.floats(1e-5, 1e5),
 )
 def test_it_is_the_formula(losses, reference, bound, share, b):
-    th = 1 + share if bound == "ratio" else share
+    th = share if bound == "relative" else 1 + share
     reward = BoundedReward(bound, th, b)
     expected = [slow(x, reference, CEILING, bound, th, b) for x in losses]
     np.testing.assert_allclose(reward(losses, reference, CEILING), [r for r, _ in expected], rtol=1e-12, atol=1e-12)
-    assert reward.over(losses, reference, CEILING).tolist() == [over for _, over in expected]
+    made = reward.over(losses, reference, CEILING)
+    close = np.abs(reward.hardness(losses, reference, CEILING) - reward.limit(reference, CEILING)) < 1e-9
+    assert (made | close).tolist() == (np.array([over for _, over in expected]) | close).tolist()
 
 
 def loss_at(reward, hardness, reference):
-    return hardness * reference if reward.bound == "ratio" else reference + hardness * (CEILING - reference)
+    return reference + hardness * (CEILING - reference) if reward.bound == "relative" else hardness * reference
 
 
-@pytest.mark.parametrize("bound", ["ratio", "relative"])
+@pytest.mark.parametrize("bound", ["capped", "ratio", "relative"])
 @pytest.mark.parametrize("b", [1e-5, 0.2, 1e5])
 def test_it_is_continuous_at_the_bound_zero_beyond_it_and_then_negative(bound, b):
     reward = BoundedReward(bound, tolerance=b)
-    th, near = reward.limit, 1e-9
+    th, near = reward.limit(3.0, CEILING), 1e-9
     at = [loss_at(reward, x, 3.0) for x in (th - near, th + near, th + b, th + 2 * b)]
     below, above, zero, beyond = reward(at, 3.0, CEILING)
     assert below == pytest.approx(th, abs=1e-8)
@@ -55,7 +59,7 @@ def test_it_is_continuous_at_the_bound_zero_beyond_it_and_then_negative(bound, b
 
 def test_the_shapes_of_the_papers_figure():
     hard = 3.0 * np.array([1.0, 1.2, 1.31, 1.4, 1.6])
-    steep, mild, flat = (BoundedReward(tolerance=b)(hard, 3.0, CEILING) for b in (1e-5, 0.2, 1e5))
+    steep, mild, flat = (BoundedReward("ratio", tolerance=b)(hard, 3.0, CEILING) for b in (1e-5, 0.2, 1e5))
     np.testing.assert_allclose(steep[:2], [1.0, 1.2])
     assert (steep[2:] < -1000).all()
     np.testing.assert_allclose(mild, [1.0, 1.2, 1.235, 0.65, -0.65])
@@ -72,19 +76,30 @@ def test_the_relative_bound_means_the_same_at_every_reference():
 
 
 def test_the_ratio_bound_is_empty_early_in_training():
-    reward = BoundedReward()
+    reward = BoundedReward("ratio")
     np.testing.assert_allclose(CEILING / 1.3, 4.26, atol=0.01)
     assert not reward.empty(4.2, CEILING)
     assert reward.empty(4.3, CEILING)
     assert not reward.over(CEILING, 4.3, CEILING)
     text = reward.empty_message(4.3, CEILING)
-    assert 'bound="relative"' in text
+    assert 'bound="capped"' in text
     assert "1.3 x the reference loss 4.3" in text
     assert len(text.splitlines()) <= 2
 
 
+def test_the_capped_bound_is_the_ratio_where_that_is_low_and_never_empty():
+    capped, ratio = BoundedReward(), BoundedReward("ratio")
+    losses = np.linspace(1, 7, 50)
+    np.testing.assert_array_equal(capped(losses, 3.0, CEILING), ratio(losses, 3.0, CEILING))
+    for reference in (4.0, 5.0, 5.5):
+        assert not capped.empty(reference, CEILING)
+        assert capped.over(CEILING, reference, CEILING)
+        assert not capped.over(reference, reference, CEILING)
+        assert capped.limit(reference, CEILING) * reference == pytest.approx(reference + 0.69 * (CEILING - reference))
+
+
 def test_a_loss_that_is_not_finite_stays_visible():
-    for bound in ("ratio", "relative"):
+    for bound in ("capped", "ratio", "relative"):
         made = BoundedReward(bound)([1.0, math.nan, math.inf], 3.0, CEILING)
         assert np.isfinite(made).tolist() == [True, False, False]
 
@@ -111,13 +126,14 @@ def test_settings_that_make_no_sense(options, says):
 
 
 @pytest.mark.parametrize("reference", [0.0, -1.0, math.nan, math.inf])
-@pytest.mark.parametrize("bound", ["ratio", "relative"])
+@pytest.mark.parametrize("bound", ["capped", "ratio", "relative"])
 def test_references_that_make_no_sense(bound, reference):
     with pytest.raises(CoviewsError, match="reference loss of the reward must be a number above 0"):
         BoundedReward(bound)([1.0], reference, CEILING)
 
 
 def test_a_reference_at_the_ceiling_has_no_relative_bound():
-    with pytest.raises(CoviewsError, match="not below the ceiling"):
-        BoundedReward("relative")([1.0], CEILING, CEILING)
+    for bound in ("capped", "relative"):
+        with pytest.raises(CoviewsError, match="not below the ceiling"):
+            BoundedReward(bound)([1.0], CEILING, CEILING)
     assert BoundedReward("ratio")([CEILING], CEILING, CEILING) == 1.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coviews import CoviewsError, Subpolicies, apply_op, cli, space
+from coviews import CoviewsError, Policy, Subpolicies, apply_op, cli, space
 from coviews.data.shapes import make_shapes
 from coviews.report import sheet as sheets
 from coviews.report.sheet import contact_sheet, view_steps
@@ -309,3 +309,13 @@ def test_as_a_program(tmp_path):
     assert mistyped.returncode == 2
     assert "--rows" in mistyped.stderr
     assert "Traceback" not in mistyped.stderr
+
+
+def test_the_file_of_a_learned_policy_is_a_view_source_too(tmp_path, capsys):
+    policy = Policy.untrained(space("autoaugment"), np.random.default_rng(0), kind="indepviews")
+    policy.save(tmp_path / "mine.safetensors")
+    out = tmp_path / "sheet.png"
+    assert cli.main(["preview", "shapes:20", "--views", str(tmp_path / "mine.safetensors"), "--out", str(out)]) == 0
+    assert out.stat().st_size > 1000
+    assert cli.main(["preview", "shapes:20", "--views", "none.safetensors", "--out", str(out)]) == 2
+    assert "there is no policy file none.safetensors" in capsys.readouterr().err

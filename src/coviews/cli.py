@@ -17,7 +17,8 @@ from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.engine import make_views
 from coviews.policies.fixed import view_source
-from coviews.policies.subpolicy import Subpolicies
+from coviews.policies.learned import load_policy
+from coviews.policies.subpolicy import Subpolicies, ViewSource
 from coviews.report.sheet import contact_sheet
 
 _ENOUGH = 128  # images of which a sheet shows some: no need to decode a whole large folder
@@ -40,7 +41,8 @@ def preview(
 
     Args:
         data: A folder of images, an image file, or 'shapes' (built in; 'shapes:2000' for as many).
-        views: Who chooses what is done: random, uniform, randaugment, trivialaugment or simclr.
+        views: Who chooses what is done: random, uniform, randaugment, trivialaugment or simclr, or the file of a
+            learned policy (.safetensors).
         out: Where to write the picture; its extension says which format. An older one is replaced.
         rows: How many images to show.
         pairs: How many pairs of views to show of each.
@@ -53,10 +55,7 @@ def preview(
     _check_range("rows", rows, 1, 100)
     _check_range("pairs", pairs, 1, 20)
     _check_range("seed", seed, 0, 2**63)
-    if magnitude is not None and views != "randaugment":
-        view_source(views)  # a name that does not exist matters more
-        raise CoviewsError(f"--magnitude is an option of --views randaugment, not of {views!r}")
-    source = view_source(views, **({} if magnitude is None else {"magnitude": magnitude}))
+    source = _source(views, magnitude)
     _check_picture(out)
     images = load_images(data, size=size, limit=max(_ENOUGH, rows), progress=True)
     generator = np.random.default_rng(seed)
@@ -74,12 +73,24 @@ def preview(
         images.images[shown],
         draw,
         pairs=pairs,
-        title=f"{Path(*Path(data).parts[-2:])} · {views}{strength}",
+        title=f"{Path(*Path(data).parts[-2:])} · {Path(views).name}{strength}",
         note=f"under each view what was done to it, in this order{after}",
         captions=_captions(images, shown),
     )
     _save(sheet, out)
     print(f"wrote {out}: {views} views of {len(shown)} image{'s' if len(shown) > 1 else ''}")
+
+
+def _source(views: str, magnitude: int | None) -> ViewSource:
+    if views.endswith(".safetensors"):
+        source: ViewSource = load_policy(views)
+    elif magnitude is not None and views == "randaugment":
+        return view_source(views, magnitude=magnitude)
+    else:
+        source = view_source(views)
+    if magnitude is not None:
+        raise CoviewsError(f"--magnitude is an option of --views randaugment, not of {views!r}")
+    return source
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"preview": preview}

@@ -28,7 +28,7 @@ REFERENCES = ("uniform", "current")
 class SearchSettings:
     """How a policy is searched for."""
 
-    ppo: PPOSettings = field(default_factory=lambda: PPOSettings(samples=32))
+    ppo: PPOSettings = field(default_factory=PPOSettings)
     network: NetworkSettings = field(default_factory=NetworkSettings)
     reward: BoundedReward = field(default_factory=BoundedReward)
     reference: str = "uniform"
@@ -62,7 +62,7 @@ class SearchSettings:
     @classmethod
     def paper(cls) -> "SearchSettings":
         """The paper's search."""
-        figures = (PPOSettings.paper(), NetworkSettings.paper(), BoundedReward())
+        figures = (PPOSettings.paper(), NetworkSettings.paper(), BoundedReward("ratio"))
         return cls(*figures, reference="current", images_each=1, reference_batches=20)
 
 

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from coviews.errors import CoviewsError, unknown
 
-THRESHOLDS = {"ratio": 1.3, "relative": 0.69}
+THRESHOLDS = {"capped": 1.3, "ratio": 1.3, "relative": 0.69}
+CAP = 0.69  # of the way from the reference to the ceiling: what a ratio of 1.3 means for a well-trained encoder
 
 
 @dataclass(frozen=True)
@@ -19,68 +20,77 @@ class BoundedReward:
     loss of views that have lost their image, about log(2N - 1) with N pairs in a batch).
     """
 
-    bound: str = "ratio"
-    """What is bounded: "ratio", the loss over the reference, as in the paper; or "relative", where the loss lies
-    between the reference (0) and the ceiling (1), which means the same at every stage of training."""
+    bound: str = "capped"
+    """What is bounded: "ratio", the loss over the reference, as in the paper; "relative", where the loss lies between
+    the reference (0) and the ceiling (1); or "capped", the ratio, but never more than 0.69 of the way to the ceiling,
+    so that the bound is never empty."""
     threshold: float | None = None
-    """The bound: by default 1.3 for "ratio" and 0.69 for "relative"."""
+    """The bound: by default 1.3 for "capped" and "ratio", 0.69 for "relative"."""
     tolerance: float = 0.2
     """How far beyond the bound the reward is still above zero."""
 
     def __post_init__(self) -> None:
         if self.bound not in THRESHOLDS:
             raise unknown("bound", self.bound, THRESHOLDS)
-        if self.bound == "ratio" and not (1 < self.limit < math.inf):
+        chosen = self._threshold
+        if self.bound != "relative" and not (1 < chosen < math.inf):
             raise CoviewsError(
-                f"the threshold of the ratio bound must be above 1, not {self.limit}: "
+                f"the threshold of the {self.bound} bound must be above 1, not {chosen}: "
                 "at 1, ordinary pairs would be too hard"
             )
-        if self.bound == "relative" and not 0 < self.limit < 1:
+        if self.bound == "relative" and not 0 < chosen < 1:
             raise CoviewsError(
                 f"the threshold of the relative bound must lie between 0 (the reference) and 1 (the ceiling), "
-                f"not at {self.limit}"
+                f"not at {chosen}"
             )
         if not 0 < self.tolerance < math.inf:
             raise CoviewsError(f"the tolerance beyond the bound must be above 0, not {self.tolerance}")
 
     @property
-    def limit(self) -> float:
-        """The threshold in use."""
+    def _threshold(self) -> float:
         return THRESHOLDS[self.bound] if self.threshold is None else self.threshold
+
+    def limit(self, reference: float, ceiling: float) -> float:
+        """The bound, on the scale of `hardness`."""
+        _check(reference, ceiling)
+        if self.bound != "ratio" and reference >= ceiling:
+            raise CoviewsError(
+                f"the reference loss {reference:.4g} is not below the ceiling {ceiling:.4g}: the encoder tells no "
+                'pair from another yet; train it longer before the search, or use bound="ratio"'
+            )
+        if self.bound == "capped":
+            return min(self._threshold, 1 + CAP * (ceiling / reference - 1))
+        return self._threshold
 
     def hardness(self, losses: ArrayLike, reference: float, ceiling: float) -> NDArray[np.float64]:
         """The losses on the scale of the bound."""
         _check(reference, ceiling)
         losses = np.asarray(losses, np.float64)
-        if self.bound == "ratio":
-            return losses / reference
-        if reference >= ceiling:
-            raise CoviewsError(
-                f"the reference loss {reference:.4g} is not below the ceiling {ceiling:.4g}: the encoder tells no "
-                'pair from another yet; train it longer before the search, or use bound="ratio"'
-            )
-        return (losses - reference) / (ceiling - reference)
+        if self.bound == "relative":
+            return (losses - reference) / (ceiling - reference)
+        return losses / reference
 
     def over(self, losses: ArrayLike, reference: float, ceiling: float) -> NDArray[np.bool_]:
         """Which pairs are over the bound."""
-        return self.hardness(losses, reference, ceiling) >= self.limit
+        limit = self.limit(reference, ceiling)
+        return self.hardness(losses, reference, ceiling) >= limit
 
     def __call__(self, losses: ArrayLike, reference: float, ceiling: float) -> NDArray[np.float64]:
         """The reward of each pair."""
-        hardness, limit, b = self.hardness(losses, reference, ceiling), self.limit, self.tolerance
+        limit, b = self.limit(reference, ceiling), self.tolerance
+        hardness = self.hardness(losses, reference, ceiling)
         return np.where(hardness < limit, hardness, -(limit / b) * (hardness - (limit + b)))
 
     def empty(self, reference: float, ceiling: float) -> bool:
         """Whether the bound lies so high that no pair can be over it."""
-        _check(reference, ceiling)
-        return self.bound == "ratio" and self.limit * reference >= ceiling
+        return self.bound == "ratio" and self.limit(reference, ceiling) * reference >= ceiling
 
     def empty_message(self, reference: float, ceiling: float) -> str:
         """What to tell the user where the bound is empty."""
         return (
-            f"the reward has no upper bound: {self.limit:g} x the reference loss {reference:.3g} is not below "
+            f"the reward has no upper bound: {self._threshold:g} x the reference loss {reference:.3g} is not below "
             f"{ceiling:.3g}, the loss of views that have lost their image.\n"
-            'The search will prefer such views. Use bound="relative", or search later, when the loss is lower.'
+            'The search will prefer such views. Use bound="capped", or search later, when the loss is lower.'
         )
 
 

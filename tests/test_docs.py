@@ -1,0 +1,86 @@
+"""What the docs show is what runs."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from coviews import OPS, space
+from coviews.cli import main
+
+ROOT = Path(__file__).parents[1]
+
+
+def blocks(path, language):
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / path).read_text(), re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A user's images, 32 pixels, in two class folders."""
+    rng = np.random.default_rng(0)
+    for i in range(140):
+        path = tmp_path / "my" / "folder" / "ab"[i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (32, 32, 3), np.uint8)).save(path)
+    return tmp_path
+
+
+def test_the_readmes_python_runs(folder, monkeypatch):
+    import torch
+
+    import coviews
+
+    monkeypatch.chdir(folder)
+    views, learn = blocks("README.md", "python")
+    names = {}
+    exec(views, names)
+    assert names["x1"].shape == (140, 3, 32, 32)
+    names["encoder"] = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, 4), torch.nn.ReLU(), torch.nn.Flatten())
+    quick = coviews.SearchSettings(ppo=coviews.PPOSettings(iterations=1))
+    names["settings"] = quick
+    exec(learn.replace("generator=generator)", "generator=generator, settings=settings)"), names)
+    assert names["source"].sample(3, np.random.default_rng(0)) == names["policy"].sample(3, np.random.default_rng(0))
+
+
+def test_the_readmes_commands_run(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    lines = [ln for block in blocks("README.md", "") for ln in block.splitlines() if ln.startswith("coviews ")]
+    assert len(lines) >= 2
+    for line in lines:
+        Path("sheet.png").unlink(missing_ok=True)
+        assert main(shlex.split(line)[1:]) == 0
+        assert Path("sheet.png").stat().st_size > 1000
+
+
+def test_make_knows_what_the_readme_says():
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    asked = re.findall(r"make (\w+)\b", " ".join(blocks("README.md", "")) + " make lint make bench")
+    assert set(asked) <= set(targets)
+
+
+def test_the_page_on_views_runs_and_lists_every_operation():
+    (code,) = blocks("docs/views.md", "python")
+    names = {}
+    exec(code.replace('"shapes"', '"shapes:50"'), names)
+    assert names["views"].shape == (50, 2, 32, 32, 3)
+    page = (ROOT / "docs" / "views.md").read_text()
+    for op in space("autoaugment").ops:
+        assert re.search(rf"\b{op}\b", page), op
+        low, high = OPS[op].low, OPS[op].high
+        if low != high:
+            assert f"{low:g} .. {high:g}" in page, op
+
+
+def test_the_page_on_own_loops_shows_the_example():
+    (code,) = blocks("docs/own-loop.md", "python")
+    assert code == (ROOT / "examples" / "own_loop.py").read_text()
+
+
+def test_links_lead_somewhere():
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
