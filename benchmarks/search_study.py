@@ -28,7 +28,7 @@ from coviews.scorer import Scorer, encoder_losses, evaluating
 from measure import versions
 
 UNIFORM = Uniform(coviews.space("autoaugment"), 2, 0.8)
-BASE = SearchSettings(network=NetworkSettings(hidden=64))  # what the study started from
+BASE = SearchSettings()
 
 
 def network(**changes: object) -> SearchSettings:
@@ -45,12 +45,12 @@ def each(images_each: int, **changes: object) -> SearchSettings:
 
 
 VARIANTS: dict[str, SearchSettings] = {
-    "base: hidden 64": BASE,
+    "default (hidden 64)": BASE,
     "1 image each (128 samples)": each(1),
     "2 images each (64 samples)": each(2),
     "8 images each (16 samples)": each(8),
     "hidden 16": network(hidden=16),
-    "hidden 32: the default": network(hidden=32),
+    "hidden 32": network(hidden=32),
     "hidden 128": network(hidden=128),
     "level not conditioned": network(conditioned=False),
     "levels not masked": network(masked=False),

@@ -40,7 +40,7 @@ def plot(results: dict, path: Path) -> None:
     left.invert_yaxis()
     left.set_xlabel("reward on fresh images (points: seeds, bar: their mean)")
     left.legend(loc="lower left")
-    shown = ("base: hidden 64", "1 image each (128 samples)", "hidden 16", "the paper's network and PPO")
+    shown = ("default (hidden 64)", "1 image each (128 samples)", "hidden 16", "the paper's network and PPO")
     for name, colour in zip(shown, ("#0072b2", "#009e73", "#cc79a7", "#d55e00"), strict=True):
         curves = np.array([r["curve"] for r in results["variants"][name]]).mean(0)
         smooth = np.convolve(curves, np.ones(5) / 5, "valid")
@@ -57,7 +57,7 @@ def plot(results: dict, path: Path) -> None:
 def main() -> None:
     source, out = Path(sys.argv[1]), Path(sys.argv[2])
     results = json.loads(source.read_text())
-    base = float(np.mean([r["seconds"] for r in results["variants"]["base: hidden 64"]]))
+    base = float(np.mean([r["seconds"] for r in results["variants"]["default (hidden 64)"]]))
     page = out.with_suffix(".md")
     text = page.read_text() if page.exists() else "<!-- tables -->\n<!-- end -->\n"
     start, end = text.index("<!-- tables -->"), text.index("<!-- end -->")

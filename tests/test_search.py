@@ -64,8 +64,9 @@ def encoder(images, views):
     return made
 
 
-def scorer_for(encoder, images, views, reward, seed):
-    return Scorer(encoder_losses(encoder, 0.5), images, reward, np.random.default_rng(seed), views=views)
+def scorer_for(encoder, images, views, reward, seed, images_each=1):
+    generator = np.random.default_rng(seed)
+    return Scorer(encoder_losses(encoder, 0.5), images, reward, generator, images_each=images_each, views=views)
 
 
 BOUNDS = [BoundedReward("capped"), BoundedReward("ratio", 1.15), BoundedReward("relative", 0.69)]
@@ -73,7 +74,7 @@ BOUNDS = [BoundedReward("capped"), BoundedReward("ratio", 1.15), BoundedReward("
 
 @pytest.mark.parametrize("reward", BOUNDS, ids=lambda r: r.bound)
 def test_the_policy_beats_uniform_on_fresh_images_over_five_seeds(encoder, images, views, reward):
-    settings = SearchSettings(ppo=PPOSettings(iterations=40), reward=reward)
+    settings = SearchSettings(ppo=PPOSettings(iterations=60), reward=reward)
     train, fresh = images[:1000], images[1000:]
     gains, rises, cosines = [], [], []
     for seed in range(5):
@@ -84,7 +85,7 @@ def test_the_policy_beats_uniform_on_fresh_images_over_five_seeds(encoder, image
         rewards = [s.reward for s in steps]
         rises.append(np.mean(rewards[-10:]) - np.mean(rewards[:10]))
         with evaluating(encoder):
-            scorer = scorer_for(encoder, fresh, views, reward, 100 + seed)
+            scorer = scorer_for(encoder, fresh, views, reward, 100 + seed, settings.images_each)
             scorer.measure_reference(UNIFORM, 10)
             g = scorer.generator
             uniform, learned = (scorer(s.sample(1280, g)).rewards.mean() for s in (UNIFORM, policy))

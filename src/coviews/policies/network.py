@@ -20,7 +20,7 @@ LONGEST = 1024  # steps in all: beyond it, a number in a call or in a file is su
 class NetworkSettings:
     """The size of the network, and what its magnitude head sees."""
 
-    hidden: int = 32
+    hidden: int = 64
     """Units of the LSTM."""
     embedding: int = 32
     """Length of an operation's embedding, and of a level's."""
