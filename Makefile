@@ -4,11 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test lint format bench clean
+.PHONY: help demo test lint format bench clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    set up, then make a contact sheet of learned-policy material on the built-in images"
+	@echo "make demo    set up, then make a sheet of views of the built-in images: sheet.png"
 	@echo "make test    set up, then run the tests"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   the benchmarks (BENCH=--quick for under a minute each)"
@@ -22,8 +22,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.bench-ready: $(VENV)/.ready
-	$(INSTALL) '.[bench]'
-	$(INSTALL) --no-deps --editable .
+	$(INSTALL) --editable '.[bench]'
 	@touch $@
 
 demo: $(VENV)/.ready
@@ -43,6 +42,7 @@ format: $(VENV)/.ready
 
 bench: $(VENV)/.bench-ready
 	$(BIN)/python benchmarks/engine.py $(BENCH)
+	$(BIN)/python benchmarks/search.py $(BENCH)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -4,7 +4,7 @@ An encoder is trained by SimCLR with `uniform` views; each variant of the search
 several seeds. What counts is the reward of the finished policy on images that the search did not see, less that
 of `uniform`, under one reference loss. By hand: it takes about half an hour on two cores.
 
-    python benchmarks/search_study.py path/to/images --out docs/search-study
+    python benchmarks/search_study.py path/to/images --json docs/results/search-study.json
 """
 
 import argparse
@@ -126,11 +126,17 @@ def run(encoder, images, views, settings: SearchSettings, seed: int, **options: 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", help="a folder of images, or shapes")
-    parser.add_argument("--out", type=Path, default=Path("search-study"), help="FILE.json is written as it goes")
+    parser.add_argument("--json", type=Path, default=Path("search-study.json"), help="written as it goes")
+    parser.add_argument("--quick", action="store_true", help="under a minute: a trial of the script, not a study")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--limit", type=int, default=5000)
     asked = parser.parse_args()
+    variants, bounds = VARIANTS, BOUNDS
+    if asked.quick:
+        asked.seeds, asked.epochs, asked.limit = 1, 1, 600
+        variants = {"default (hidden 64)": ppo(iterations=2), "hidden 16": network(hidden=16)}
+        bounds = {"ratio 1.3": BOUNDS["ratio 1.3"]}
 
     images = coviews.load_images(asked.data, limit=asked.limit).images
     images = images[np.random.default_rng(0).permutation(len(images))]
@@ -148,19 +154,18 @@ def main() -> None:
             for name, reward in {"capped 1.3": BASE.reward, **BOUNDS}.items()
         },
     }  # fmt: skip
-    file = asked.out.with_suffix(".json")
 
     def save(part: str, name: str, runs: list[dict]) -> None:
         results.setdefault(part, {})[name] = runs  # type: ignore[index]
-        file.write_text(json.dumps(results, indent=1) + "\n")
+        asked.json.write_text(json.dumps(results) + "\n")
         kept = {k: np.mean([r[k] for r in runs]) for k in runs[0] if k != "curve"}
         print(part, name, {k: round(float(v), 3) for k, v in kept.items()}, flush=True)
 
-    for name, settings in VARIANTS.items():
+    for name, settings in variants.items():
         save("variants", name, [run(encoder, images, views, settings, s)[1] for s in range(asked.seeds)])
     independent = [run(encoder, images, views, BASE, s, kind="indepviews")[1] for s in range(asked.seeds)]
     save("variants", "indepviews", independent)
-    for name, reward in BOUNDS.items():
+    for name, reward in bounds.items():
         settings = replace(BASE, reward=reward)
         save("bounds", name, [run(encoder, images, views, settings, s)[1] for s in range(asked.seeds)])
     # a second search five epochs later: from the first one's policy, or anew

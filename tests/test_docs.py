@@ -41,10 +41,9 @@ def test_the_readmes_python_runs(folder, monkeypatch):
     exec(views, names)
     assert names["x1"].shape == (140, 3, 32, 32)
     names["encoder"] = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, 4), torch.nn.ReLU(), torch.nn.Flatten())
-    # an encoder that is not trained: the default bound would refuse it
-    names["settings"] = coviews.SearchSettings(coviews.PPOSettings(iterations=1), reward=coviews.BoundedReward("ratio"))
+    names["settings"] = coviews.SearchSettings(coviews.PPOSettings(iterations=1))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # an encoder that is not trained
         exec(learn.replace("generator=generator)", "generator=generator, settings=settings)"), names)
     assert names["source"].sample(3, np.random.default_rng(0)) == names["policy"].sample(3, np.random.default_rng(0))
 

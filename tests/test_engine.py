@@ -1,6 +1,8 @@
 """Batches of views: the same bytes as one operation after the other, whatever the threads."""
 
+import os
 import re
+import time
 
 import numpy as np
 import pytest
@@ -47,21 +49,18 @@ def test_crop_and_flip_come_after_the_subpolicy_and_do_not_depend_on_it():
     flips = 0
     for b in range(40):
         for v, source in enumerate((pillow_reference.apply(batch[b], "Rotate", 12.0), batch[b])):
-            box = np.zeros(5)
-            engine._choose_crop(seeds[b, v], 30, 21, settings, box)
+            box = engine._choose_crop(seeds[b, v], 30, 21, settings)
             flip = bool(engine._uniform(seeds[b, v], 0) < 0.5)
             flips += flip
-            wanted = pillow_reference.crop(source, tuple(box[:4].astype(int).tolist()), flip)
+            wanted = pillow_reference.crop(source, box, flip)
             assert np.array_equal(made[b, v], wanted)
     assert 20 < flips < 60
 
 
 def test_crop_boxes_have_the_asked_area_and_aspect():
     settings = engine._crop_settings((0.2, 1.0), (3 / 4, 4 / 3), 0.5)
-    boxes = np.zeros((4000, 5))
-    for seed, box in zip(np.random.default_rng(0).integers(0, 2**64, 4000, np.uint64), boxes, strict=True):
-        engine._choose_crop(seed, 224, 224, settings, box)
-    left, top, right, bottom = boxes[:, :4].T
+    seeds = np.random.default_rng(0).integers(0, 2**64, 4000, np.uint64)
+    left, top, right, bottom = np.array([engine._choose_crop(seed, 224, 224, settings) for seed in seeds]).T
     area = (right - left) * (bottom - top) / 224**2
     aspect = (right - left) / (bottom - top)
     assert left.min() >= 0
@@ -78,9 +77,8 @@ def test_crop_boxes_have_the_asked_area_and_aspect():
 
 
 def test_a_very_long_image_gets_the_largest_crop_that_fits():
-    box = np.zeros(5)
-    engine._choose_crop(np.uint64(3), 4, 400, engine._crop_settings((0.9, 1.0), (3 / 4, 4 / 3), 0.5), box)
-    left, top, right, bottom = box[:4]
+    settings = engine._crop_settings((0.9, 1.0), (3 / 4, 4 / 3), 0.5)
+    left, top, right, bottom = engine._choose_crop(np.uint64(3), 4, 400, settings)
     assert (right - left, bottom - top) == (5, 4)
     assert (left, top) == (197, 0)
 
@@ -162,6 +160,9 @@ def test_more_than_two_views_and_any_number_of_steps():
     assert make_views(batch, drawn, np.random.default_rng(2)).shape == (6, 5, 32, 32, 3)
 
 
+READ_ONLY = np.frombuffer(bytes(768), np.uint8).reshape(2, 2, 8, 8, 3)
+
+
 def drawn_for(n):
     return view_source("uniform").sample(n, np.random.default_rng(0))
 
@@ -182,6 +183,14 @@ def drawn_for(n):
         (np.zeros((2, 8, 8, 3), np.uint8), 2, {"ratio": (0, 1)}, "aspect"),
         (np.zeros((2, 8, 8, 3), np.uint8), 2, {"flip": 1.5}, "flip"),
         (np.zeros((2, 8, 8, 3), np.uint8), 2, {"fill": (1, 2)}, "fill"),
+        (np.zeros((2, 8, 8, 3), np.uint8), 2, {"fill": (0.4, 0.5, 0.6)}, "fill"),
+        (np.zeros((2, 8, 8, 3), np.uint8), 2, {"fill": (300, 0, 0)}, "fill"),
+        (
+            np.zeros((2, 8, 8, 3), np.uint8),
+            2,
+            {"out": np.frombuffer(bytes(768), np.uint8).reshape(2, 2, 8, 8, 3)},
+            "writ",
+        ),
         (np.zeros((2, 8, 8, 3), np.uint8), 2, {"threads": -1}, "threads"),
         (np.zeros((2, 8, 8, 3), np.uint8), 2, {"out": np.zeros((2, 2, 8, 8), np.uint8)}, "out must be"),
     ],
@@ -191,11 +200,39 @@ def test_bad_batches_are_named(batch, n, options, message):
         make_views(batch, drawn_for(n), np.random.default_rng(0), **options)
 
 
+def test_views_are_not_written_over_their_images():
+    memory = np.zeros((8, 8, 8, 3), np.uint8)
+    with pytest.raises(CoviewsError, match="share"):
+        make_views(memory[:4], drawn_for(4), np.random.default_rng(0), out=memory.reshape(4, 2, 8, 8, 3))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_forked_after_threads_were_used_does_not_hang():
+    batch = images(64)
+    before = make_views(batch, drawn_for(64), np.random.default_rng(0), threads=2)
+    child = os.fork()
+    if child == 0:
+        same = np.array_equal(before, make_views(batch, drawn_for(64), np.random.default_rng(0), threads=2))
+        os._exit(0 if same else 1)
+    for _ in range(200):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(child, 9)
+    assert done == child
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
 def test_bad_operations_and_levels_are_named():
     image = np.zeros((8, 8, 3), np.uint8)
     with pytest.raises(CoviewsError, match="did you mean 'Rotate'"):
         apply_op(image, "Rotat", 3)
     with pytest.raises(CoviewsError, match=r"0\.\.10, not 11"):
         apply_op(image, "Rotate", 11)
+    with pytest.raises(CoviewsError, match=r"0\.\.10, not 2\.5"):
+        apply_op(image, "Rotate", 2.5)
     with pytest.raises(CoviewsError, match="did you mean 'simclr'"):
         apply_op(image, "Hue", 1, space_name="simcrl")

@@ -10,7 +10,7 @@ import pillow_reference
 from conftest import CONTENTS
 from coviews import OPS, apply_op, space
 from coviews.ops import engine, kernels, resample
-from coviews.ops.space import SPACES, is_neutral
+from coviews.ops.space import SPACES
 
 SIZES = [(1, 1), (1, 5), (2, 2), (3, 3), (7, 4), (17, 31), (32, 32), (33, 64), (96, 96), (224, 224)]
 SIZES += [(224, 161)]
@@ -77,6 +77,11 @@ def test_crop_and_flip_equal_pillow(pictures):
         engine._call_one(image[None], made[None], address, np.array([left, top, right, bottom, flip], float))
         wanted = pillow_reference.crop(image, (left, top, right, bottom), flip)
         assert np.array_equal(made, wanted), (case, h, w, c, (left, top, right, bottom), flip)
+
+
+def is_neutral(chosen, op, level):
+    neutral = OPS[chosen.ops[op]].neutral
+    return neutral is not None and abs(chosen.values[op, level] - neutral) < 1e-12
 
 
 @pytest.mark.parametrize("name", ["autoaugment", "simclr", "simclr-wide"])

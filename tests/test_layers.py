@@ -12,6 +12,7 @@ ALLOWED = {
     "images": {"errors"},
     "ops": {"errors", "images", "ops"},
     "policies": {"errors", "ops", "policies"},
+    "learners": {"compat", "errors", "images", "learners"},
     "search": {"errors", "ops", "policies", "search"},
     "data": {"errors", "images", "data"},
     "report": {"errors", "ops", "policies", "report"},

@@ -125,9 +125,9 @@ WRONG = {
     "other operations": (setting("space", "ops", 4, to="Hue"), "learned in another space 'autoaugment'"),
     "other magnitudes": (setting("space", "has_magnitude", 4, to=False), "learned in another space"),
     "ragged values": (setting("space", "values", 4, to=[1.0]), "description is wrong"),
-    "values not finite": (setting("space", "values", 4, 0, to=math.inf), "a value for every level"),
-    "too few values": (setting("space", "values", to=[[1.0, 2.0]]), "a value for every level"),
-    "no values": (setting("space", "values", to=[]), "a value for every level"),
+    "values not finite": (setting("space", "values", 4, 0, to=math.inf), "needs a finite value for each"),
+    "too few values": (setting("space", "values", to=[[1.0, 2.0]]), "needs a finite value for each"),
+    "no values": (setting("space", "values", to=[]), "needs a finite value for each"),
     "no space": (without("space"), "description is wrong .*'space'"),
     "one view": (setting("views", to=1), "two views or more, not 1"),
     "views as text": (setting("views", to="2"), "two views or more, not '2'"),
@@ -213,10 +213,8 @@ def test_a_policy_that_makes_no_sense(tmp_path):
         Policy(PAPER, network, 2)
     with pytest.raises(CoviewsError, match="did you mean 'indepviews'"):
         Policy.untrained(PAPER, np.random.default_rng(0), kind="indepview")
-    no_identity = Space("bare", ("Rotate",), np.array([[0.0, 1.0]]))
-    with pytest.raises(CoviewsError, match="'bare' lacks; use p=1"):
-        Policy.untrained(no_identity, np.random.default_rng(0))
-    assert Policy.untrained(no_identity, np.random.default_rng(0), p=1).sample(2, np.random.default_rng(0)).p == 1
+    with pytest.raises(CoviewsError, match="needs Identity"):
+        Space("bare", ("Rotate",), np.array([[0.0, 1.0]]))
     for statistics in ({"x": math.nan}, {"x": object()}, {"x": np.float32(1)}):
         with pytest.raises(CoviewsError, match="plain JSON"):
             policy().with_statistics(statistics).save(tmp_path / "p.safetensors")

@@ -133,7 +133,7 @@ def play(seed, ppo_settings, most, **options):
         warnings.simplefilter("ignore")  # once the toy is solved, its reward is constant
         for step in ppo:
             if step.iteration % 20 == 0:
-                assert expected_reward(ppo.policy) <= most
+                assert expected_reward(ppo.policy) <= most + 1e-6
     return expected_reward(ppo.policy)
 
 
@@ -154,7 +154,6 @@ def test_levels_that_do_not_know_the_operation_have_a_lower_bound():
     assert play(0, settings, 1.0, kind="coviews", settings=plain) > 0.95
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "least", "most"), [("coviews", 0.95, 1.0), ("indepviews", 0.53, 9 / 16)])
 def test_the_papers_network_and_budget_on_the_toy(kind, least, most):
     assert play(0, PPOSettings.paper(), most, kind=kind, settings=NetworkSettings.paper()) > least

@@ -17,7 +17,7 @@ def slow(loss, reference, ceiling, bound, th, b):
     """The formula as it is printed."""
     l = (loss - reference) / (ceiling - reference) if bound == "relative" else loss / reference  # noqa: E741
     if bound == "capped":
-        th = min(th, (reference + 0.69 * (ceiling - reference)) / reference)
+        th = min(th, max(1.0, (reference + 0.69 * (ceiling - reference)) / reference))
     if l < th:
         return l, False
     return -(th / b) * (l - (th + b)), True
@@ -133,7 +133,9 @@ def test_references_that_make_no_sense(bound, reference):
 
 
 def test_a_reference_at_the_ceiling_has_no_relative_bound():
-    for bound in ("capped", "relative"):
-        with pytest.raises(CoviewsError, match="not below the ceiling"):
-            BoundedReward(bound)([1.0], CEILING, CEILING)
+    with pytest.raises(CoviewsError, match="tells no pair from another"):
+        BoundedReward("relative")([1.0], CEILING, CEILING)
+    # the capped bound then lies at the reference itself: nothing harder than that is worth anything
+    above, at, below = BoundedReward()([6.0, 5.6, 5.0], 5.6, CEILING)
+    assert above < below < at
     assert BoundedReward("ratio")([CEILING], CEILING, CEILING) == 1.0

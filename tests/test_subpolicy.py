@@ -46,6 +46,7 @@ def test_every_level_has_a_text_that_leads_back(name):
         ("Rotate", "needs a value"),
         ("Rotate 99 deg", "outside its range -30 .. 30"),
         ("Rotate; 6", "not a step"),
+        ("Rotate 1.2.3", "not a step"),
         ("Rotate 6, Invert | Invert", "same number"),
     ],
 )
@@ -59,6 +60,10 @@ def test_bad_texts_are_named(line, message):
     ["", "[]", "{}", '{"space": "autoaugment"}', '{"space": 3, "levels": 11, "p": 1, "subpolicies": []}',
      '{"space": "autoaugment", "levels": 11, "p": 1, "subpolicies": [[[["Rotate", 99]]]]}',
      '{"space": "autoaugment", "levels": 11, "p": 1, "subpolicies": [[[["Rotate", "a"]]]]}',
+     '{"space": "autoaugment", "levels": 11, "p": 1, "subpolicies": [[[["Rotate", 1, 2]]]]}',
+     '{"space": "autoaugment", "levels": 11, "p": 1, "subpolicies": [[[[3, 1]]]]}',
+     '{"space": "autoaugment", "levels": 11, "p": 1, "subpolicies": [[[["Rotate", 1.7]]]]}',
+     '{"space": "autoaugment", "levels": 11, "p": 1, "subpolicies": [[[["Rotate", 100000000000000000000]]]]}',
      '{"space": "autoaugment", "levels": 11, "p": 7, "subpolicies": [[[["Rotate", 1]]]]}',
      '{"space": "autoaugment", "levels": [1], "p": 1, "subpolicies": [[[["Rotate", 1]]]]}'],
 )  # fmt: skip
@@ -80,6 +85,16 @@ def test_arrays_are_checked():
             Subpolicies(PAPER, ops, levels)
     with pytest.raises(CoviewsError, match="probability"):
         Subpolicies(PAPER, good, good, 1.1)
+
+
+def test_what_was_checked_cannot_be_changed():
+    """The kernels trust the arrays: a wrong operation there would be a crash."""
+    given = np.zeros((2, 2, 2), np.int16)
+    made = Subpolicies(PAPER, given, given)
+    given[:] = 999
+    assert made.ops.max() == 0
+    with pytest.raises(ValueError, match="read-only"):
+        made.ops[:] = 999
 
 
 def test_indexing_picks_images():

@@ -49,15 +49,15 @@ class SearchSettings:
     def __post_init__(self) -> None:
         if self.reference not in REFERENCES:
             raise unknown("reference", self.reference, REFERENCES)
-        if self.images_each < 1:
-            raise CoviewsError(f"a subpolicy must be scored on one image or more, not {self.images_each}")
+        for name, least in (("batch", 2), ("images_each", 1), ("reference_batches", 1)):
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                raise CoviewsError(f"the search's {name} must be a whole number from {least}, not {value!r}")
         if self.ppo.samples * self.images_each % self.batch:
             raise CoviewsError(
                 f"PPO's {self.ppo.samples} samples on {self.images_each} images each are no whole number of batches "
                 f"of {self.batch}"
             )
-        if self.reference_batches < 1:
-            raise CoviewsError(f"the reference needs one batch or more, not {self.reference_batches}")
 
     @classmethod
     def paper(cls) -> "SearchSettings":
@@ -72,7 +72,7 @@ def search(
     *,
     generator: np.random.Generator,
     losses: Losses | None = None,
-    kind: str = "coviews",
+    kind: str | None = None,
     source: ViewSource | None = None,
     settings: SearchSettings | None = None,
     space_name: str = "autoaugment",
@@ -80,7 +80,7 @@ def search(
     views: ViewSettings | None = None,
     temperature: float = 0.5,
     chance: float | None = None,
-    device: Any = "cpu",
+    device: Any = None,
     progress: bool = False,
     on_step: Callable[[SearchStep], None] | None = None,
 ) -> Policy:
@@ -88,43 +88,57 @@ def search(
 
     Args:
         images: (N, H, W, C) uint8, at least a batch of them.
-        encoder: gives a vector for each image; its loss is InfoNCE in batches of 128 pairs.
+        encoder: a module that gives a vector for each image; its loss is InfoNCE in batches of 128 pairs.
         generator: every draw comes from it; the same state gives the same policy.
         losses: instead of an encoder, a function of two batches of views that gives a loss for each pair. It must
             change nothing, and what it calls should be in eval mode.
-        kind: `coviews`, the second view is drawn knowing the first, or `indepviews`.
+        kind: `coviews` (the default), the second view is drawn knowing the first, or `indepviews`.
         source: what training draws views from now; needed where the reference is `current`.
         settings: the search's figures.
         space_name: which operations there are.
-        start: a policy to go on from (warm start); a new one if none.
-        views: crop, flip, fill colour and normalisation, as in training.
+        start: a policy to go on from (warm start), with its kind, space and network; a new one if none.
+        views: crop, flip, fill colour and normalisation, as in training; by default those of `make_views` and
+            `to_tensors`.
         temperature: of the encoder's InfoNCE.
         chance: the loss of views that lost their image, where `losses` is not InfoNCE in the batch.
-        device: where the encoder is.
+        device: where the encoder is; by default where its first parameter is.
         progress: show a progress bar.
         on_step: called after each iteration with its statistics.
     """
     made = settings or SearchSettings()
     if (encoder is None) == (losses is None):
         raise CoviewsError("search needs either an encoder or a loss function, and not both")
+    if not 0 < temperature < float("inf"):
+        raise CoviewsError(f"the temperature must be above 0, not {temperature}")
+    if start is not None and kind not in (None, start.kind):
+        raise CoviewsError(f"the policy to start from is of the kind {start.kind!r}, not {kind!r}")
     if losses is None:
         assert encoder is not None
         losses = encoder_losses(encoder, temperature)
+        if device is None:
+            device = next((p.device for p in encoder.parameters()), "cpu")
     policy = (
         start.copy()
         if start is not None
         else Policy.untrained(
-            space(space_name), generator, kind=kind, steps=made.steps, p=made.p, settings=made.network
+            space(space_name), generator, kind=kind or "coviews", steps=made.steps, p=made.p, settings=made.network
         )
     )
     scorer = Scorer(
         losses, images, made.reward, generator, batch=made.batch, images_each=made.images_each, chance=chance,
-        views=views, device=device,
+        views=views, device=device or "cpu",
     )  # fmt: skip
     with evaluating(encoder):
         scorer.measure_reference(_reference(made, policy, source), made.reference_batches)
         if made.reward.empty(scorer.reference, scorer.chance):
             warnings.warn(made.reward.empty_message(scorer.reference, scorer.chance), stacklevel=2)
+        elif scorer.reference >= scorer.chance:
+            warnings.warn(
+                f"the loss of ordinary views is {scorer.reference:.4g}, that of views that lost their image "
+                f"{scorer.chance:.4g}: the encoder tells no pair from another yet.\n"
+                "The search will prefer easy views. Train longer before the first search.",
+                stacklevel=2,
+            )
         ppo, history = PPO(policy, scorer, generator, made.ppo), []
         for step in _shown(ppo, made.ppo.iterations, progress):
             history.append(step)

@@ -67,6 +67,10 @@ class Scorer:
         from coviews.learners.losses import chance_loss
 
         self.images = check_images(images)
+        if batch < 2 or images_each < 1:
+            raise CoviewsError(
+                f"batches of two pairs or more are needed, and one image each, not {batch}, {images_each}"
+            )
         if len(self.images) < batch:
             raise CoviewsError(
                 f"the search scores batches of {batch} images, but there are {len(self.images)}: "
@@ -75,7 +79,7 @@ class Scorer:
         self.losses, self.reward, self.generator = losses, reward, generator
         self.batch, self.images_each, self.device = batch, images_each, device
         self.chance = chance_loss(batch) if chance is None else chance
-        self.views = views or ViewSettings.of(self.images)
+        self.views = views or ViewSettings()
         self.reference = float("nan")
 
     def measure_reference(self, source: ViewSource, batches: int) -> float:
@@ -110,10 +114,10 @@ class Scorer:
         views = make_views(
             self.images[chosen], subpolicies, self.generator, crop=v.crop, flip=v.flip, fill=v.fill, threads=v.threads
         )
-        with torch.inference_mode():
+        with torch.no_grad():  # not inference mode: what an encoder keeps of a pass stays usable
             tensors = to_tensors(views, v.mean, v.std, self.device)
             pairs = [self.losses(a, b) for a, b in itertools.combinations(tensors, 2)]
-            found = torch.stack(pairs).mean(0).double().cpu().numpy()
+            found = torch.stack(pairs).mean(0).cpu().double().numpy()
         if found.shape != (self.batch,):
             raise CoviewsError(f"the loss must be one number for each of {self.batch} pairs, not {found.shape}")
         return found

@@ -34,7 +34,10 @@ def to_tensors(
 def channel_statistics(images: Images) -> tuple[list[float], list[float]]:
     """Mean and standard deviation of each channel, in 0..1."""
     batch = check_images(images)
-    counts = np.stack([np.bincount(batch[..., k].ravel(), minlength=256) for k in range(batch.shape[3])])
+    counts = np.zeros((batch.shape[3], 256), np.int64)
+    for start in range(0, len(batch), 1024):  # in parts: counting makes a wide copy
+        for k, row in enumerate(counts):
+            row += np.bincount(batch[start : start + 1024, ..., k].ravel(), minlength=256)
     levels = np.arange(256) / 255
     share = counts / counts.sum(1, keepdims=True)
     mean = share @ levels

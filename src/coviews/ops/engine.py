@@ -64,13 +64,12 @@ def make_views(
     b, h, w = batch.shape[:3]
     if len(subpolicies) != b:
         raise CoviewsError(f"{len(subpolicies)} subpolicies for {b} images: one for each image is needed")
-    views = _output(out, (b, subpolicies.views, *images.shape[1:]))
+    views = _output(out, (b, subpolicies.views, *images.shape[1:]), batch)
+    colour = _colour(fill)
     done = subpolicies.applied(generator)
     seeds = generator.integers(0, 2**64, (b, subpolicies.views), np.uint64)
     settings = _crop_settings(crop, ratio, flip)
 
-    if len(fill) != 3:
-        raise CoviewsError(f"fill must be three numbers, red, green and blue, not {tuple(fill)}")
     if threads is not None and threads < 1:
         raise CoviewsError(f"threads must be at least 1, not {threads}")
 
@@ -81,7 +80,7 @@ def make_views(
     task = functools.partial(
         _run, batch, views.reshape(items, -1), done.ops.reshape(items, -1), done.levels.reshape(items, -1),
         subpolicies.space.parameters(h, w), _addresses(subpolicies.space.ops), _address(resample.crop),
-        seeds.reshape(-1), settings, np.array(fill, np.float64), subpolicies.space.identity,
+        _LAYOUT, seeds.reshape(-1), settings, colour, subpolicies.space.identity,
         subpolicies.views,
     )  # fmt: skip
     parts = itertools.pairwise(bounds)  # each worker takes the next one when it is done
@@ -93,7 +92,8 @@ def make_views(
     others = [_pool(count).submit(work) for _ in range(count - 1)]
     work()
     for other in others:
-        other.result()
+        if not other.cancel():  # one that has not begun has nothing left to do
+            other.result()
     return views
 
 
@@ -118,26 +118,38 @@ def apply_op(
     """
     chosen = space(space_name)
     op = chosen.index(name)
-    if not 0 <= level < chosen.levels:
+    if not isinstance(level, (int, np.integer)) or not 0 <= level < chosen.levels:
         raise CoviewsError(f"the level of {name} must be 0..{chosen.levels - 1}, not {level}")
-    batch = check_images(np.asarray(image)[None])
+    image = np.asarray(image)
+    batch = check_images(image[None])
     h, w = batch.shape[1:3]
     slots = np.zeros(SLOTS)
     slots[:PARAMETERS] = chosen.parameters(h, w)[op, level]
     slots[PLACE:FILL] = place
-    slots[FILL:] = fill
+    slots[FILL:] = _colour(fill)
     _prepare()
     result = np.empty_like(batch)
     _call_one(batch, result, _address(OPS[chosen.ops[op]].kernel), slots)
     return result.reshape(image.shape)
 
 
-def _output(out: Images | None, shape: tuple[int, ...]) -> Images:
+def _output(out: Images | None, shape: tuple[int, ...], batch: Images) -> Images:
     if out is None:
         return np.empty(shape, np.uint8)
-    if out.shape != shape or out.dtype != np.uint8 or not out.flags.c_contiguous:
-        raise CoviewsError(f"out must be a contiguous uint8 array of shape {shape}, not {out.dtype} {out.shape}")
+    if out.shape != shape or out.dtype != np.uint8 or not out.flags.c_contiguous or not out.flags.writeable:
+        raise CoviewsError(
+            f"out must be a writable, contiguous uint8 array of shape {shape}, not {out.dtype} {out.shape}"
+        )
+    if np.may_share_memory(out, batch):
+        raise CoviewsError("out must not share its memory with the images")
     return out
+
+
+def _colour(fill: Sequence[int]) -> NDArray[np.float64]:
+    colour = np.asarray(fill, np.float64)
+    if colour.shape != (3,) or not ((colour >= 0) & (colour <= 255) & (colour == np.floor(colour))).all():
+        raise CoviewsError(f"fill must be three whole numbers of 0..255 (red, green, blue), not {fill}")
+    return colour
 
 
 def _crop_settings(crop: tuple[float, float] | None, ratio: tuple[float, float], flip: float) -> NDArray[np.float64]:
@@ -162,9 +174,26 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 # ----------------------------------------------------------- kernels as C functions, and how to call them
 
 
+# Compiled code is kept on the disk and made anew when its own file changes, not when another does. So what is
+# laid down in other files, where a kernel finds its parameters, is an argument of what is compiled here.
+_LAYOUT = (PARAMETERS, PLACE, FILL, SLOTS, resample.BOX, resample.FLIP, resample.CROP_SLOTS)
+
+
+def _kept(compiler: Callable[..., Any], function: Callable[..., Any], **options: Any) -> Any:
+    """Compile, and keep the result on the disk where there is a place for it (else set NUMBA_CACHE_DIR)."""
+    try:
+        return compiler(cache=True, **options)(function)
+    except RuntimeError:  # no folder can be written to
+        return compiler(**options)(function)
+
+
+def _jit(function: Callable[..., Any]) -> Any:
+    return _kept(numba.njit, function, nogil=True, error_model="numpy")
+
+
 @functools.cache
 def _compiled(kernel: Callable[..., None]) -> Any:
-    return numba.cfunc(_KERNEL, cache=True, error_model="numpy")(kernel)
+    return _kept(functools.partial(numba.cfunc, _KERNEL), kernel, error_model="numpy")
 
 
 def _address(kernel: Callable[..., None]) -> int:
@@ -189,9 +218,10 @@ def _prepare() -> None:
         )
         for chosen in (space(name) for name in SPACES):
             nothing = np.full((1, 1), chosen.identity, np.int16)
+            nothing.flags.writeable = False  # as those of subpolicies are
             _run(
-                pixel, view, nothing, np.zeros_like(nothing), chosen.parameters(1, 1), _addresses(chosen.ops),
-                crop, np.zeros(1, np.uint64), np.zeros(5), np.zeros(3), chosen.identity, 1, 0, 1,
+                pixel, view, nothing, nothing, chosen.parameters(1, 1), _addresses(chosen.ops),
+                crop, _LAYOUT, np.zeros(1, np.uint64), np.zeros(5), np.zeros(3), chosen.identity, 1, 0, 1,
             )  # fmt: skip
         _call_one(pixel, pixel.copy(), crop, np.zeros(SLOTS))
     finally:
@@ -219,25 +249,26 @@ def _call_kernel(typingctx: Any, address: Any, src: Any, dst: Any, h: Any, w: An
 _call: Any = intrinsic(_call_kernel)
 
 
-@numba.njit(cache=True, nogil=True)
+@_jit
 def _call_one(image, out, address, slots):  # type: ignore[no-untyped-def]
     _, h, w, c = image.shape
     _call(address, image.ctypes.data, out.ctypes.data, h, w, c, slots.ctypes.data)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@_jit
 def _run(  # type: ignore[no-untyped-def]
-    images, views, ops, levels, parameters, addresses, crop, seeds, settings, fill, identity, per_image,
+    images, views, ops, levels, parameters, addresses, crop, layout, seeds, settings, fill, identity, per_image,
     first, last,
 ):  # fmt: skip
     """Make the views `first` to `last`, counted through all images."""
     _, h, w, c = images.shape
     size = h * w * c
     cropped, flip = settings[1] > 0, settings[4]
+    count, place, colour, slot_count, box_start, box_flip, box_count = layout
     scratch = np.empty((2, size), np.uint8)
-    slots = np.zeros(SLOTS)
-    slots[FILL:] = fill
-    box = np.zeros(resample.CROP_SLOTS)
+    slots = np.zeros(slot_count)
+    slots[colour:] = fill
+    box = np.zeros(box_count)
     for item in range(first, last):
         source = images.ctypes.data + (item // per_image) * size
         out = views.ctypes.data + item * views.shape[1]
@@ -251,26 +282,28 @@ def _run(  # type: ignore[no-untyped-def]
             op = ops[item, step]
             if op == identity:
                 continue
-            for i in range(PARAMETERS):
+            for i in range(count):
                 slots[i] = parameters[op, levels[item, step], i]
-            slots[PLACE] = _uniform(seeds[item], 64 + 2 * step)
-            slots[PLACE + 1] = _uniform(seeds[item], 65 + 2 * step)
+            slots[place] = _uniform(seeds[item], 64 + 2 * step)
+            slots[place + 1] = _uniform(seeds[item], 65 + 2 * step)
             done = step == steps - 1 and not cropped and not mirrored
             target = out if done else scratch.ctypes.data + free * size
             free = 1 - free
             _call(addresses[op], source, target, h, w, c, slots.ctypes.data)
             source = target
         if cropped or mirrored:
-            _choose_crop(seeds[item], h, w, settings, box)
-            box[resample.FLIP] = mirrored
+            left, top, right, bottom = _choose_crop(seeds[item], h, w, settings)
+            box[box_start], box[box_start + 1] = left, top
+            box[box_start + 2], box[box_start + 3] = right, bottom
+            box[box_flip] = mirrored
             _call(crop, source, out, h, w, c, box.ctypes.data)
         elif source != out:
             _call(addresses[identity], source, out, h, w, c, slots.ctypes.data)
 
 
 @numba.njit
-def _choose_crop(seed, h, w, settings, box):  # type: ignore[no-untyped-def]
-    """A box of random area and aspect; after ten that do not fit, the largest in the middle that does."""
+def _choose_crop(seed, h, w, settings):  # type: ignore[no-untyped-def]
+    """A box (left, top, right, bottom) of random area and aspect; after ten that do not fit, one in the middle."""
     area_low, area_high, ratio_low, ratio_high = settings[0], settings[1], settings[2], settings[3]
     left, top, cw, ch = 0, 0, w, h
     if area_high > 0:
@@ -287,8 +320,7 @@ def _choose_crop(seed, h, w, settings, box):  # type: ignore[no-untyped-def]
             cw = max(1, min(w, round(h * np.exp(ratio_high))))
             ch = max(1, min(h, round(w / np.exp(ratio_low))))
             left, top = (w - cw) // 2, (h - ch) // 2
-    box[resample.BOX], box[resample.BOX + 1] = left, top
-    box[resample.BOX + 2], box[resample.BOX + 3] = left + cw, top + ch
+    return left, top, left + cw, top + ch
 
 
 @numba.njit

@@ -1,7 +1,6 @@
 """Spaces: which operations may be chosen, and what each level of each means."""
 
 import functools
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.table import OPS, PARAMETERS
 
+MOST = 4096  # levels: a table of them is made for each size of images
 FINE = 1001  # levels of a range that is meant to be continuous: steps of a thousandth
 
 
@@ -23,13 +23,29 @@ class Space:
     has_magnitude: NDArray[np.bool_] = field(init=False)  # (operations,)
 
     def __post_init__(self) -> None:
+        for op in self.ops:
+            if op not in OPS:
+                raise unknown("operation", op, OPS)
+        if "Identity" not in self.ops:
+            raise CoviewsError(f"the space {self.name!r} needs Identity: what is not applied becomes that")
+        shape = self.values.shape
+        if (
+            len(shape) != 2
+            or shape[0] != len(self.ops)
+            or not 2 <= shape[1] <= MOST
+            or not np.isfinite(self.values).all()
+        ):
+            raise CoviewsError(
+                f"the space {self.name!r} needs a finite value for each of 2 to {MOST} levels of its {len(self.ops)} "
+                f"operations, not an array of shape {shape}"
+            )
         object.__setattr__(self, "has_magnitude", np.array([OPS[o].magnitude for o in self.ops]))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Space) and self.ops == other.ops and np.array_equal(self.values, other.values)
 
     def __hash__(self) -> int:
-        return hash((self.name, self.ops, self.values.shape))
+        return hash((self.ops, self.values.shape))
 
     @property
     def levels(self) -> int:
@@ -151,8 +167,8 @@ def space(name: str, levels: int | None = None) -> Space:
             return _signed_bins(name, "Shift", high, posterize=4)
         high = {"shear": 0.99, "translate": 32.0, "rotate": 135.0, "enhance": 0.99}
         return _signed_bins(name, "Move", high, posterize=6)
-    if levels is not None and not (isinstance(levels, int) and 2 <= levels <= 32767):
-        raise CoviewsError(f"a space needs 2 to 32767 levels, not {levels!r}")
+    if levels is not None and not (isinstance(levels, int) and 2 <= levels <= MOST):
+        raise CoviewsError(f"a space needs 2 to {MOST} levels, not {levels!r}")
     levels = levels or 11
     if name == "autoaugment":
         return _linear(name, _paper_ranges(), levels)
@@ -161,9 +177,3 @@ def space(name: str, levels: int | None = None) -> Space:
     if name == "simclr-wide":
         return _linear(name, _simclr_ranges(0.1, 1.9, 0.45), levels)
     raise unknown("space", name, SPACES)
-
-
-def is_neutral(space: Space, op: int, level: int) -> bool:
-    """Whether this level leaves every image as it is."""
-    row = OPS[space.ops[op]]
-    return row.neutral is not None and math.isclose(space.values[op, level], row.neutral, abs_tol=1e-12)

@@ -1,6 +1,7 @@
 """What is done to each view of each image: integer arrays, with a text and a JSON form."""
 
 import json
+import operator
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -34,7 +35,9 @@ class Subpolicies:
                     f"subpolicy {name} must be 0..{limit - 1} in the space {self.space.name!r}, "
                     f"but reach from {array.min()} to {array.max()}"
                 )
-            object.__setattr__(self, name, np.ascontiguousarray(array, np.int16))
+            kept = np.array(array, np.int16)  # a copy that stays as it was checked: the kernels trust it
+            kept.flags.writeable = False
+            object.__setattr__(self, name, kept)
         if self.ops.shape != self.levels.shape:
             raise CoviewsError(f"ops {self.ops.shape} and levels {self.levels.shape} differ in shape")
         if not 0 <= self.p <= 1:
@@ -109,16 +112,20 @@ class Subpolicies:
         try:
             data = json.loads(text)
             made = space(data["space"], levels=data["levels"])
-            steps = [[[(made.index(o), k) for o, k in v] for v in image] for image in data["subpolicies"]]
-            return cls._from_steps(steps, made, data["p"])
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            steps = [
+                [[(made.index(o), operator.index(k)) for o, k in v] for v in image] for image in data["subpolicies"]
+            ]
+            return cls._from_steps(steps, made, float(data["p"]))
+        except CoviewsError:
+            raise
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise CoviewsError(f"not the JSON form of subpolicies: {error!r}") from error
 
     @classmethod
     def _from_steps(cls, steps: Sequence[Any], space: Space, p: float) -> "Subpolicies":
         try:
             pairs = np.array(steps, np.int64)
-        except ValueError as error:
+        except (OverflowError, ValueError) as error:
             raise CoviewsError("every image needs the same number of views, every view of steps") from error
         if pairs.ndim != 4:
             raise CoviewsError("every image needs the same number of views, every view of steps")
@@ -135,7 +142,7 @@ class ViewSource(Protocol):
 
 def _parse(step: str, space: Space) -> tuple[int, int]:
     """`Rotate -18 deg` -> (index of Rotate, its level)."""
-    match = re.fullmatch(r"\s*([A-Za-z]+)(?:\s+(-?[\d.]+(?:e-?\d+)?)\s*\w*)?\s*", step)
+    match = re.fullmatch(r"\s*([A-Za-z]+)(?:\s+(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*\w*)?\s*", step)
     if not match:
         raise CoviewsError(f"not a step of a subpolicy: {step.strip()!r} (write it as in 'Rotate -18 deg')")
     op = space.index(match[1])

@@ -53,13 +53,14 @@ class BoundedReward:
     def limit(self, reference: float, ceiling: float) -> float:
         """The bound, on the scale of `hardness`."""
         _check(reference, ceiling)
-        if self.bound != "ratio" and reference >= ceiling:
+        if self.bound == "relative" and reference >= ceiling:
             raise CoviewsError(
-                f"the reference loss {reference:.4g} is not below the ceiling {ceiling:.4g}: the encoder tells no "
-                'pair from another yet; train it longer before the search, or use bound="ratio"'
+                f"the reference loss {reference:.4g} is not below {ceiling:.4g}, that of views that lost their image: "
+                "the encoder tells no pair from another yet.\n"
+                "Train it longer before the search, or, if the loss is your own, give its chance"
             )
         if self.bound == "capped":
-            return min(self._threshold, 1 + CAP * (ceiling / reference - 1))
+            return min(self._threshold, 1 + CAP * max(ceiling / reference - 1, 0.0))
         return self._threshold
 
     def hardness(self, losses: ArrayLike, reference: float, ceiling: float) -> NDArray[np.float64]:
