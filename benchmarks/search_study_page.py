@@ -47,7 +47,7 @@ def plot(results: dict, path: Path) -> None:
         right.plot(np.arange(len(smooth)) + 3, smooth, label=name, color=colour)
     right.set_xlabel("iteration")
     right.set_ylabel("reward in the search (mean of 5 iterations)")
-    right.legend(loc="lower right")
+    right.legend(loc=(0.34, 0.4))
     for axis in (left, right):
         axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
