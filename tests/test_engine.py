@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pillow_reference
-from coviews import CoviewsError, Subpolicies, apply_op, make_views, space, view_source
+from coviews import CoviewsError, ImageSet, Subpolicies, apply_op, make_views, space, view_source
 from coviews.ops import engine
 
 SOURCES = ("random", "uniform", "randaugment", "trivialaugment", "simclr")
@@ -172,6 +172,7 @@ def drawn_for(n):
     [
         (np.zeros((2, 8, 8, 3), np.float32), 2, {}, "uint8 array, not float32"),
         ([[1]], 1, {}, "uint8 array, not list"),
+        (ImageSet(np.zeros((1, 8, 8, 3), np.uint8)), 1, {}, "give its .images"),
         (np.zeros((8, 8), np.uint8), 1, {}, "not of shape (8, 8)"),
         (np.zeros((2, 8, 8, 4), np.uint8), 2, {}, "not of shape (2, 8, 8, 4)"),
         (np.zeros((0, 8, 8, 3), np.uint8), 0, {}, "no image"),

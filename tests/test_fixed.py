@@ -119,8 +119,11 @@ def test_the_table_is_covered_by_the_spaces():
         ("zzz", {}, "there are: random, uniform"),
         ("randaugment", {"magnitud": 3}, "did you mean 'magnitude'"),
         ("randaugment", {"magnitude": 31}, r"0\.\.30"),
-        ("uniform", {"steps": 0}, "at least 1"),
-        ("uniform", {"views": 0}, "at least 1"),
+        ("randaugment", {"magnitude": 9.5}, r"0\.\.30, not 9\.5"),
+        ("uniform", {"steps": 0}, "a whole number from 1"),
+        ("uniform", {"views": 2.0}, "a whole number from 1"),
+        ("uniform", {"p": 2}, "a probability"),
+        ("simclr", {"jitter": -1}, "a probability"),
         ("uniform", {"space_name": "auto"}, "did you mean 'autoaugment'"),
     ],
 )

@@ -16,7 +16,8 @@ def check_images(images: Any) -> Images:
     """The batch as (B, H, W, C), contiguous, or an error that says what is wrong with it."""
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8:
         kind = images.dtype if isinstance(images, np.ndarray) else type(images).__name__
-        raise CoviewsError(f"images must be a uint8 array, not {kind}: convert floats to 0..255 first")
+        hint = "give its .images" if hasattr(images, "images") else "convert floats to 0..255 first"
+        raise CoviewsError(f"images must be a uint8 array, not {kind}: {hint}")
     if images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] not in (1, 3)):
         raise CoviewsError(f"images must be (B, H, W), (B, H, W, 1) or (B, H, W, 3), not of shape {images.shape}")
     if 0 in images.shape:

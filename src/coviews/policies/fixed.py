@@ -80,7 +80,7 @@ def _uniform(views: int = 2, steps: int = 2, p: float = 0.8, space_name: str = "
 
 
 def _randaugment(views: int = 2, steps: int = 2, magnitude: int = 9) -> ViewSource:
-    if not 0 <= magnitude <= 30:
+    if type(magnitude) is not int or not 0 <= magnitude <= 30:
         raise CoviewsError(f"RandAugment's magnitude must be 0..30, not {magnitude}")
     return Binned(space("randaugment"), steps, magnitude, views)
 
@@ -110,7 +110,12 @@ def view_source(name: str, **options: object) -> ViewSource:
     for option in options:
         if option not in allowed:
             raise unknown(f"option of {name!r}", option, allowed)
-    for option, least in (("views", 1), ("steps", 1)):
-        if isinstance(options.get(option), int) and options[option] < least:  # type: ignore[operator]
-            raise CoviewsError(f"{option} must be at least {least}, not {options[option]}")
+        _check_option(option, options[option])
     return FIXED[name](**options)
+
+
+def _check_option(name: str, value: object) -> None:
+    if name in ("views", "steps") and (type(value) is not int or value < 1):
+        raise CoviewsError(f"{name} must be a whole number from 1, not {value!r}")
+    if name in ("p", "jitter", "grey") and not (isinstance(value, (int, float)) and 0 <= value <= 1):
+        raise CoviewsError(f"{name} is a probability in 0..1, not {value!r}")
