@@ -197,8 +197,10 @@ def drawn_for(n):
     ],
 )
 def test_bad_batches_are_named(batch, n, options, message):
+    generator = np.random.default_rng(0)
     with pytest.raises(CoviewsError, match=re.escape(message)):
-        make_views(batch, drawn_for(n), np.random.default_rng(0), **options)
+        make_views(batch, drawn_for(n), generator, **options)
+    assert generator.random() == np.random.default_rng(0).random()  # nothing was drawn for it
 
 
 def test_views_are_not_written_over_their_images():

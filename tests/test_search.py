@@ -254,6 +254,15 @@ def test_two_searches_with_one_seed_are_equal_and_the_threads_do_not_matter(enco
     assert not np.array_equal(weights[0], weights[2])
 
 
+def test_the_progress_bar_changes_nothing(encoder, images, views):
+    settings = SearchSettings(ppo=PPOSettings(iterations=2))
+    options = {"settings": settings, "views": views}
+    plain, shown = (
+        search(images, encoder, generator=np.random.default_rng(0), progress=p, **options) for p in (False, True)
+    )
+    assert np.array_equal(plain.network.flat, shown.network.flat)
+
+
 @pytest.mark.parametrize("kind", ["coviews", "indepviews"])
 def test_kinds_and_warm_start(encoder, images, views, kind):
     settings = SearchSettings(ppo=PPOSettings(iterations=2))

@@ -65,13 +65,11 @@ def make_views(
     if len(subpolicies) != b:
         raise CoviewsError(f"{len(subpolicies)} subpolicies for {b} images: one for each image is needed")
     views = _output(out, (b, subpolicies.views, *images.shape[1:]), batch)
-    colour = _colour(fill)
-    done = subpolicies.applied(generator)
-    seeds = generator.integers(0, 2**64, (b, subpolicies.views), np.uint64)
-    settings = _crop_settings(crop, ratio, flip)
-
+    colour, settings = _colour(fill), _crop_settings(crop, ratio, flip)
     if threads is not None and threads < 1:
         raise CoviewsError(f"threads must be at least 1, not {threads}")
+    done = subpolicies.applied(generator)
+    seeds = generator.integers(0, 2**64, (b, subpolicies.views), np.uint64)
 
     items = seeds.size
     count = max(1, min(threads or _cores(), items))
