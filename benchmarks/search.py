@@ -58,7 +58,7 @@ def measure(name: str, images: np.ndarray, iterations: int) -> dict[str, float]:
     """Seconds of each part of one iteration, of a bare pass, and of a training step on 128 pairs: medians."""
     torch.manual_seed(0)
     backbone = make_encoder(name)
-    encoder = nn.Sequential(backbone, make_projector(backbone.features, 512, 128))
+    encoder = nn.Sequential(backbone, make_projector(backbone.feature_count, 512, 128))
     settings, generator = SearchSettings(), np.random.default_rng(0)
     views = ViewSettings.of(images)
     uniform = Uniform(space("autoaugment"), 2, 0.8)

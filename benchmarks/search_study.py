@@ -144,7 +144,7 @@ def main() -> None:
     torch.manual_seed(0)
     generator = np.random.default_rng(0)
     backbone = coviews.make_encoder("resnet8")
-    encoder = nn.Sequential(backbone, make_projector(backbone.features, 512, 128))
+    encoder = nn.Sequential(backbone, make_projector(backbone.feature_count, 512, 128))
     train(encoder, images, views, asked.epochs, generator)
     results: dict[str, object] = {
         "versions": versions("coviews", "numpy", "torch", "numba", "pillow"),

@@ -10,11 +10,13 @@ ALLOWED = {
     "errors": set(),
     "compat": set(),
     "images": {"errors"},
+    "atomic": {"errors"},
     "ops": {"errors", "images", "ops"},
-    "policies": {"errors", "ops", "policies"},
-    "learners": {"compat", "errors", "images", "learners"},
+    "policies": {"atomic", "errors", "ops", "policies"},
+    "learners": {"atomic", "compat", "errors", "images", "learners"},
     "search": {"errors", "ops", "policies", "search"},
-    "data": {"errors", "images", "data"},
+    "data": {"atomic", "compat", "errors", "images", "data"},
+    "evaluate": {"compat", "errors", "images", "learners", "ops", "evaluate"},
     "report": {"errors", "ops", "policies", "report"},
 }
 # `policies` and `search` never see an image, an encoder or a data set; the engine is what makes images

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from coviews import CoviewsError
-from coviews.data import files
+from coviews.data import files, progress
 from coviews.data.load import ImageSet, load_images
 from coviews.data.shapes import SHAPE_CLASSES, make_shapes
 
@@ -171,7 +171,7 @@ def test_limit_is_spread_evenly(tmp_path):
 
 
 def test_many_files_keep_their_order(tmp_path):
-    many = 5 * files._BLOCK + 3
+    many = 5 * progress._BLOCK + 3
     for i in range(many):
         Image.new("L", (4, 4), i % 256).save(tmp_path / f"{i:04}.png")
     made = load_images(tmp_path)
@@ -315,7 +315,7 @@ def test_progress_bar_appears_when_it_takes_long(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     load_images(tmp_path, progress=True)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(files, "_PATIENCE", -1)
+    monkeypatch.setattr(progress, "_PATIENCE", -1)
     assert len(load_images(tmp_path, progress=True)) == 1
     assert "decoding images" in capsys.readouterr().err
 

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 
-from coviews.learners.losses import chance_loss, info_nce
+from coviews.learners.losses import bank_nce, chance_loss, info_nce
 from coviews.learners.pixels import channel_statistics, to_tensors
 
 
@@ -48,6 +49,41 @@ def test_a_pair_that_lost_its_image_is_at_chance():
 def test_info_nce_is_stable_at_extremes():
     z = torch.eye(4) * 1e4
     assert torch.isfinite(info_nce(z, -z, 0.01)).all()
+
+
+def slow_bank_nce(queries, keys, bank, temperature):
+    """The formula, term by term."""
+
+    def score(a, b):
+        return math.exp(sum(x * y for x, y in zip(a, b, strict=True)) / temperature)
+
+    queries, keys, bank = queries.tolist(), keys.tolist(), bank.tolist()
+    losses = []
+    for query, key in zip(queries, keys, strict=True):
+        others = sum(score(query, other) for other in bank)
+        losses.append(-math.log(score(query, key) / (score(query, key) + others)))
+    return losses
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.5])
+@pytest.mark.parametrize(("n", "size"), [(1, 1), (3, 8), (5, 2)])
+def test_bank_nce_equals_the_slow_oracle(n, size, temperature):
+    g = torch.Generator().manual_seed(n)
+    q, k, bank = (F.normalize(torch.randn(m, 5, generator=g, dtype=torch.float64), dim=1) for m in (n, n, size))
+    made = bank_nce(q, k, bank, temperature)
+    assert made.shape == (n,)
+    assert made.tolist() == pytest.approx(slow_bank_nce(q, k, bank, temperature), abs=1e-10)
+
+
+def test_low_precision_of_the_layers_does_not_reach_the_losses():
+    g = torch.Generator().manual_seed(0)
+    a, b, bank = (F.normalize(torch.randn(m, 64, generator=g), dim=1) for m in (8, 8, 32))
+    plain = info_nce(a, b), bank_nce(a, b, bank)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = info_nce(a, b), bank_nce(a, b, bank)
+    for x, y in zip(plain, mixed, strict=True):
+        assert y.dtype == torch.float32
+        assert torch.equal(x, y)
 
 
 @pytest.mark.parametrize("shape", [(5, 2, 6, 7, 3), (5, 3, 6, 7, 1), (5, 2, 6, 7)])

@@ -19,17 +19,24 @@ from coviews.search.ppo import PPOSettings, SearchStep
 from coviews.search.reward import BoundedReward
 
 if TYPE_CHECKING:
+    from coviews.config import PretrainSettings
+    from coviews.learners.encoder_file import load_encoder
     from coviews.learners.encoders import make_encoder
     from coviews.learners.losses import info_nce
     from coviews.learners.pixels import channel_statistics, to_tensors
+    from coviews.train import Pretrained, pretrain
 
 __version__ = "0.1.0"
 
 # what needs torch is imported when it is asked for: making views does not wait for it
 _LATE = {
+    "PretrainSettings": "coviews.config",
+    "Pretrained": "coviews.train",
     "channel_statistics": "coviews.learners.pixels",
     "info_nce": "coviews.learners.losses",
+    "load_encoder": "coviews.learners.encoder_file",
     "make_encoder": "coviews.learners.encoders",
+    "pretrain": "coviews.train",
     "to_tensors": "coviews.learners.pixels",
 }
 
@@ -42,6 +49,8 @@ __all__ = [
     "PPOSettings",
     "Policy",
     "PolicyQueue",
+    "PretrainSettings",
+    "Pretrained",
     "SearchSettings",
     "SearchStep",
     "Space",
@@ -51,10 +60,12 @@ __all__ = [
     "apply_op",
     "channel_statistics",
     "info_nce",
+    "load_encoder",
     "load_images",
     "load_policy",
     "make_encoder",
     "make_views",
+    "pretrain",
     "search",
     "space",
     "to_tensors",

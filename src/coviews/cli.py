@@ -1,6 +1,10 @@
 """The commands: each is a function whose arguments are the command's options."""
 
+import argparse
+import dataclasses
+import functools
 import importlib.metadata
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -13,12 +17,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import coviews
+from coviews.config import PretrainSettings, read_settings
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.engine import make_views
 from coviews.policies.fixed import view_source
 from coviews.policies.learned import load_policy
 from coviews.policies.subpolicy import Subpolicies, ViewSource
+from coviews.recipes import preset as preset_settings
 from coviews.report.sheet import contact_sheet
 
 _ENOUGH = 128  # images of which a sheet shows some: no need to decode a whole large folder
@@ -93,7 +99,82 @@ def _source(views: str, magnitude: int | None) -> ViewSource:
     return source
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"preview": preview}
+def pretrain(
+    settings: Annotated[PretrainSettings, tyro.conf.arg(name="")],
+    *,
+    preset: str | None = None,
+    config: Path | None = None,
+    resume: Path | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> None:
+    """Train an encoder on images without labels, and learn the views on the way.
+
+    Args:
+        settings: What is trained.
+        preset: Named settings, such as paper-cifar10 or demo; the other options change them.
+        config: A YAML file of settings, such as a run's config.yaml; the other options change them.
+        resume: The folder of a run to continue, exactly as if it had not been interrupted.
+        overwrite: Replace a run that is in --out.
+        progress: Show what is going on.
+    """
+    from coviews.train import pretrain as train
+
+    train(settings=settings, resume=resume, overwrite=overwrite, progress=progress)
+
+
+def _starting_settings(arguments: list[str]) -> PretrainSettings:
+    """What the options of `pretrain` change: a run's settings, those of a preset or a file, or the defaults."""
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
+    for name in ("preset", "config", "resume"):
+        parser.add_argument(f"--{name}")
+    try:
+        found, rest = parser.parse_known_args(arguments)
+    except argparse.ArgumentError:
+        return PretrainSettings()  # an option without its value: the true parser says so
+    if found.resume is not None:
+        return read_settings(Path(found.resume) / "config.yaml") if _is_run(found.resume) else PretrainSettings()
+    base = preset_settings(found.preset) if found.preset is not None else PretrainSettings()
+    if found.config is not None:
+        return read_settings(Path(found.config), base)
+    return preset_settings("demo") if found.preset is None and not _has_data(rest) else base
+
+
+def _has_data(arguments: list[str]) -> bool:
+    """Whether there is a word that is neither an option nor an option's value."""
+    values = 0
+    for word in arguments:
+        if values:
+            values -= 1
+        elif not word.startswith("-"):
+            return True
+        elif "=" not in word and word not in _SWITCHES:
+            values = 2 if word == "--crop-area" else 1
+    return False
+
+
+def _switches(settings: Any, prefix: str = "") -> set[str]:
+    found = set()
+    for f in dataclasses.fields(settings):
+        value, name = getattr(settings, f.name), f.name.replace("_", "-")
+        if isinstance(value, bool):
+            found |= {f"--{prefix}{name}", f"--{prefix}no-{name}"}
+        elif dataclasses.is_dataclass(value):
+            found |= _switches(value, f"{prefix}{name}.")
+    return found
+
+
+# options without a value
+_SWITCHES = {"--overwrite", "--no-overwrite", "--progress", "--no-progress", *_switches(PretrainSettings())}
+
+
+def _is_run(folder: str) -> bool:
+    if not (Path(folder) / "config.yaml").is_file():
+        raise CoviewsError(f"{folder} is not a run: it has no config.yaml")
+    return True
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"preview": preview, "pretrain": pretrain}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -109,9 +190,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except CoviewsError as error:
             print(f"error: {error}", file=sys.stderr)
             return 2
-        except KeyboardInterrupt:
-            print("stopped", file=sys.stderr)
-            return 130
+        except KeyboardInterrupt as stop:
+            print(str(stop) or "stopped", file=sys.stderr)
+            return 128 + getattr(stop, "signal", signal.SIGINT)
     return 0
 
 
@@ -120,6 +201,9 @@ def _run(arguments: list[str]) -> None:
         raise unknown("command", arguments[0], COMMANDS)
     app = tyro.extras.SubcommandApp()
     for name, command in COMMANDS.items():
+        if command is pretrain and arguments[0] == name:
+            settings = _starting_settings(arguments[1:])
+            command = functools.partial(pretrain, settings=settings)
         app.command(name=name)(command)
     app.cli(prog="coviews", description=f"{coviews.__doc__} (--version tells which this is.)", args=arguments)
 

@@ -149,6 +149,8 @@ def search(
         {
             "reference": scorer.reference,
             "chance": scorer.chance,
+            "loss": float(np.mean(scorer.recent)) if np.isfinite(scorer.recent).all() else None,
+            "over": float(np.mean([step["over"] for step in good[-10:]])) if good else None,
             "iterations": len(history),
             "stopped": ppo.stopped,
             "first": good[0] if good else None,

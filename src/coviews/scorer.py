@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -81,6 +82,7 @@ class Scorer:
         self.chance = chance_loss(batch) if chance is None else chance
         self.views = views or ViewSettings()
         self.reference = float("nan")
+        self.recent: deque[float] = deque(maxlen=10)  # mean losses of the last subpolicies that were scored
 
     def measure_reference(self, source: ViewSource, batches: int) -> float:
         """Set the loss that others are compared with: the mean of a view source over fresh batches."""
@@ -94,6 +96,7 @@ class Scorer:
         """Score each subpolicy by its mean loss on `images_each` images."""
         every = np.tile(np.arange(len(subpolicies)), self.images_each)
         losses = self.pair_losses(subpolicies[every]).reshape(self.images_each, -1).mean(0)
+        self.recent.append(float(losses.mean()))
         rewards = self.reward(losses, self.reference, self.chance)
         return Scores(rewards, self.reward.over(losses, self.reference, self.chance))
 

@@ -1,1 +1,1 @@
-"""Where images come from: folders, files, arrays and the built-in set."""
+"""Where images come from: folders, lists, archives, arrays, data sets and the built-in set."""

@@ -1,181 +1,171 @@
-"""Where images come from: a folder, a file, an array or the built-in set, all as one array."""
+"""Where images come from: folders, lists, archives, arrays, data sets and the built-in set, all as one array."""
 
 import difflib
 import os
 import warnings
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from coviews.data.files import Broken, converted, decode_files, find_images, fitted
+from coviews.data.arrays import ARRAYS, ArrayImages, array_file, as_batch, load_arrays
+from coviews.data.cache import default_cache
+from coviews.data.datasets import DatasetImages, is_dataset
+from coviews.data.decode import read_source
+from coviews.data.files import ImageFiles, folder_images
+from coviews.data.imageset import ImageSet
+from coviews.data.known_sets import KNOWN_SETS, known_images, wanted_splits
+from coviews.data.labels import Labels
+from coviews.data.lists import LISTS, listed_images
+from coviews.data.progress import waiting
 from coviews.data.shapes import SHAPE_CLASSES, make_shapes
+from coviews.data.source import Source
+from coviews.data.tiny_imagenet import NAME as TINY
+from coviews.data.tiny_imagenet import SPLITS as TINY_SPLITS
+from coviews.data.tiny_imagenet import is_tiny_imagenet, known_tiny_imagenet, tiny_imagenet
+from coviews.data.wanted import Wanted, checked_size
 from coviews.errors import CoviewsError, unknown
-from coviews.images import LARGEST, check_images
 
-BUILT_IN = ("shapes",)
+if TYPE_CHECKING:
+    from torch.utils.data import Dataset
+
+__all__ = ["NAMES", "ImageSet", "load_images"]
+
+NAMES = ("shapes", *KNOWN_SETS, TINY)
 SHAPES_COUNT = 5000
-_NAMED = 3  # how many broken files a warning names
-
-
-@dataclass(frozen=True, eq=False)
-class ImageSet:
-    """Images of one size in one array, with what is known about them."""
-
-    images: NDArray[np.uint8]  # (N, H, W, C)
-    labels: NDArray[np.int64] | None = None  # (N,), indices into classes
-    classes: tuple[str, ...] | None = None
-    names: tuple[str, ...] | None = None  # the files, relative to the folder
-    broken: tuple[Broken, ...] = ()  # the files that were skipped, and why
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    @cached_property
-    def mean(self) -> tuple[int, int, int]:
-        """The mean colour: red, green and blue, which are equal where the images are grey."""
-        n, height, width, channels = self.images.shape
-        total = self.images.reshape(n, -1).sum(axis=0, dtype=np.uint64).reshape(-1, channels).sum(axis=0)
-        red, green, blue = np.rint(np.resize(total, 3) / (n * height * width)).astype(int).tolist()
-        return red, green, blue
 
 
 def load_images(
-    data: str | os.PathLike[str] | NDArray[np.uint8],
+    data: "str | os.PathLike[str] | NDArray[np.uint8] | ImageSet | Dataset[Any] | Sequence[Any]",
     *,
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
     limit: int | None = None,
+    subset: str | int | float | None = None,
+    subset_seed: int = 0,
+    root: str | os.PathLike[str] = "data",
+    download: bool = False,
+    max_broken: float = 1.0,
+    cache: str | os.PathLike[str] | None = None,
+    memory: int | None = None,
     progress: bool = False,
 ) -> ImageSet:
     """Load images from wherever they are.
 
     Args:
         data: a folder of image files in any nesting (its sub folders are the classes, if there are several
-            and every image is in one), an image file, a uint8 array (N, H, W) or (N, H, W, C), or the name of
-            the built-in set: "shapes", or "shapes:2000" for as many.
+            and every image is in one), an image file, a list of files (.txt, .csv, .tsv), a .npy or .npz file,
+            TinyImageNet's folder or archive; a uint8 array (N, H, W) or (N, H, W, C), a torch data set of
+            images; or a name: "shapes" (built in; "shapes:2000" for as many), "cifar10", "cifar100", "svhn",
+            "stl10", "tinyimagenet", each with a split if not the train split: "cifar10:test", "stl10:unlabeled",
+            "svhn:train+extra". A name is never a path: for a folder of that name write "./cifar10".
         size: the side of the images, or (height, width); otherwise their own, or the most common one.
         channels: 1 for grey, 3 for colour; otherwise grey only if all images are.
-        limit: load at most this many, spread evenly over all there are.
+        limit: load at most this many, spread evenly over all there are (or over the subset).
+        subset: load only so many, 5000 or "10%", of each class equally many if labels are known.
+        subset_seed: chooses the subset; the same one chooses the same images.
+        root: the folder where data sets with a name are, or are downloaded to.
+        download: download a data set with a name if it is not in the root.
+        max_broken: the largest share of broken images that is skipped with a warning; more are an error. Of 20
+            images or more one may always be broken, unless this is 0. By default nothing but a source with
+            no readable image at all is an error, as it should be to have a look; 0.01 is right for training.
+        cache: the folder for decoded images that do not fit into memory; by default `coviews` in the user's
+            cache folder.
+        memory: the largest array in bytes that is held in memory; by default half of what is free.
         progress: show a progress bar if it takes long.
     """
-    wanted = _check_size(size)
-    if channels not in (None, 1, 3):
-        raise CoviewsError(f"channels must be 1 for grey or 3 for colour, not {channels!r}")
-    if limit is not None and limit < 1:
-        raise CoviewsError(f"the limit must be at least 1 image, not {limit}")
+    folder = default_cache() if cache is None else Path(os.path.expanduser(cache))
+    want = Wanted(checked_size(size), channels, limit, subset, subset_seed, max_broken, folder, memory, progress)
+    notes: list[str] = []
     try:
-        if isinstance(data, np.ndarray):
-            return _from_array(data, wanted, channels, limit)
-        if isinstance(data, str) and data.split(":")[0] in BUILT_IN:
-            return _from_shapes(data, wanted, channels, limit)
-        if isinstance(data, str | os.PathLike):
-            return _from_files(_existing(os.fspath(data)), wanted, channels, limit, progress)
+        made = _load(data, want, Path(os.path.expanduser(root)), download, notes)
     except MemoryError as error:
         raise CoviewsError(f"not enough memory: {error}; choose a smaller size, or fewer by a limit") from error
-    raise CoviewsError(f"images must be a folder, a file, a uint8 array or 'shapes', not {type(data).__name__}")
+    for note in notes:
+        warnings.warn(note, stacklevel=2)
+    return made
 
 
-def _from_shapes(name: str, size: tuple[int, int] | None, channels: int | None, limit: int | None) -> ImageSet:
+def _load(data: Any, want: Wanted, root: Path, download: bool, notes: list[str]) -> ImageSet:
+    source: Source
+    if isinstance(data, np.ndarray):
+        return load_arrays(ArrayImages("the array", [as_batch(data, "the array", notes)]), want, notes)
+    if isinstance(data, ImageSet):
+        return _from_image_set(data, want, notes)
+    if isinstance(data, str) and data.partition(":")[0] in NAMES:
+        return _from_name(data, want, root, download, notes)
+    if isinstance(data, str | os.PathLike):
+        with waiting(want.title("looking for images")):
+            source = _at_path(os.fspath(data), notes)
+    elif is_dataset(data):
+        source = DatasetImages(data, grey_is_wanted=want.channels == 1, title=want.title("reading labels"))
+    else:
+        raise CoviewsError(
+            f"images must be a folder, a file, a uint8 array, a data set or a name such as 'shapes', "
+            f"not {type(data).__name__}"
+        )
+    return load_arrays(source, want, notes) if isinstance(source, ArrayImages) else read_source(source, want, notes)
+
+
+def _from_image_set(images: ImageSet, want: Wanted, notes: list[str]) -> ImageSet:
+    labels = None
+    if images.labels is not None:
+        classes = images.classes or tuple(str(i) for i in range(int(images.labels.max(initial=0)) + 1))
+        labels = Labels(images.labels, classes)
+    batch = as_batch(images.images, "the set", notes)
+    made = load_arrays(ArrayImages("the set", [batch], labels, images.names), want, notes)
+    return replace(made, broken=images.broken)
+
+
+def _from_name(name: str, want: Wanted, root: Path, download: bool, notes: list[str]) -> ImageSet:
+    """A data set by its name, whatever is in the current folder: a command means the same everywhere."""
+    if os.path.lexists(name):
+        notes.append(f"{name!r} is the data set of that name; for what is here under this name write './{name}'")
+    head = name.partition(":")[0]
+    if head == "shapes":
+        return load_arrays(_shapes(name, want), want, notes)
+    if head == TINY:
+        return read_source(known_tiny_imagenet(name, root, download=download, progress=want.progress), want, notes)
+    return load_arrays(known_images(name, root, download=download, progress=want.progress), want, notes)
+
+
+def _shapes(name: str, want: Wanted) -> ArrayImages:
+    """The built-in images, drawn in the size that is wanted."""
     _, colon, digits = name.partition(":")
     if colon and not (digits.isdecimal() and int(digits) > 0):
         raise CoviewsError(f"write {name!r} with a number of images, such as 'shapes:2000'")
     count = int(digits) if colon else SHAPES_COUNT
-    images, labels = make_shapes(min(count, limit or count), size or 32)
-    return ImageSet(_converted(images, channels), labels, SHAPE_CLASSES)
+    if want.subset is None and want.limit is not None:
+        count = min(count, want.limit)  # no need to draw more
+    images, labels = make_shapes(count, want.size or 32)
+    return ArrayImages(name, [images], Labels(labels, SHAPE_CLASSES))
 
 
-def _from_array(array: NDArray[Any], size: tuple[int, int] | None, channels: int | None, limit: int | None) -> ImageSet:
-    images = check_images(array)
-    if limit is not None:
-        images = images[_spread(len(images), limit)]
-    images = _converted(images, channels)
-    if size is not None and images.shape[1:3] != size:
-        resized = np.empty((len(images), *size, images.shape[3]), np.uint8)
-        for image, target in zip(images, resized, strict=True):
-            picture = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
-            target[:] = fitted(picture, *size).reshape(target.shape)
-        images = resized
-    return ImageSet(images)
+def _at_path(name: str, notes: list[str]) -> Source:
+    """What is at a path, or at PATH:SPLIT for TinyImageNet."""
+    path = Path(os.path.expanduser(name))
+    if not name or not os.path.exists(path):
+        before = Path(os.path.expanduser(name.rpartition(":")[0]))
+        if ":" in name and is_tiny_imagenet(before):
+            return tiny_imagenet(before, wanted_splits(name, TINY_SPLITS))
+        raise _nothing_there(name)
+    if is_tiny_imagenet(path):
+        return tiny_imagenet(path, ["train"])
+    if path.is_dir():
+        return folder_images(path)
+    suffix = path.suffix.lower()
+    if suffix in LISTS:
+        return listed_images(path, notes)
+    if suffix in ARRAYS:
+        return array_file(path, notes)
+    return ImageFiles(str(path), path.parent, [path.name])
 
 
-def _from_files(
-    path: Path, size: tuple[int, int] | None, channels: int | None, limit: int | None, progress: bool
-) -> ImageSet:
-    folder, (names, broken) = (path, find_images(path)) if path.is_dir() else (path.parent, ([path.name], []))
-    classes = _classes(names)
-    if limit is not None:
-        names = [names[i] for i in _spread(len(names), limit)]
-    if not names and not broken:
-        raise CoviewsError(f"there is no image in {path}")
-    decoded = decode_files(folder, names, size=size, channels=channels, progress=progress)
-    broken = [*broken, *decoded.broken]
-    if not len(decoded.images):
-        if not path.is_dir():
-            raise CoviewsError(f"cannot read the image {path}: {broken[0][1]}")
-        raise CoviewsError(f"there is no readable image in {path}: {_listed(broken)}")
-    if broken:
-        warnings.warn(f"{len(broken)} broken and skipped in {path}: {_listed(broken)}", stacklevel=3)
-    height, width = decoded.images.shape[1:3]
-    if decoded.resized and size is None:
-        warnings.warn(
-            f"{decoded.resized} of {len(names)} images are not of the most common size, {height} x {width}: "
-            "they are resized and cropped to it (give a size to choose another)",
-            stacklevel=3,
-        )
-    kept = [names[i] for i in decoded.kept]
-    index = {name: i for i, name in enumerate(classes or ())}
-    labels = np.array([index[name.split("/")[0]] for name in kept], np.int64) if classes else None
-    return ImageSet(decoded.images, labels, classes, tuple(kept), tuple(broken))
-
-
-def _classes(names: list[str]) -> tuple[str, ...] | None:
-    """The first-level sub folders, if every file is in one and there are several."""
-    firsts = {name.split("/")[0] for name in names}
-    return tuple(sorted(firsts)) if len(firsts) > 1 and all("/" in name for name in names) else None
-
-
-def _converted(images: NDArray[np.uint8], channels: int | None) -> NDArray[np.uint8]:
-    """(N, H, W, C) with as many channels as wanted, grey as Pillow makes it."""
-    if channels is None or channels == images.shape[3]:
-        return images
-    if channels == 3:
-        return np.repeat(images, 3, axis=3)
-    grey = np.empty((*images.shape[:3], 1), np.uint8)
-    for image, target in zip(images, grey, strict=True):
-        target[..., 0] = np.asarray(converted(Image.fromarray(image), 1))
-    return grey
-
-
-def _spread(n: int, limit: int) -> NDArray[np.int64]:
-    """At most `limit` of n indices, evenly apart: the first ones of a sorted folder are all of one class."""
-    return np.arange(min(n, limit)) * n // min(n, limit) if n else np.empty(0, np.int64)
-
-
-def _check_size(size: Any) -> tuple[int, int] | None:
-    if size is None:
-        return None
-    pair = tuple(size) if isinstance(size, tuple | list) else (size, size)
-    if len(pair) != 2 or not all(isinstance(s, int | np.integer) and 0 < s <= LARGEST for s in pair):
-        raise CoviewsError(
-            f"the size must be a whole number of 1 to {LARGEST} pixels, or (height, width), not {size!r}"
-        )
-    return int(pair[0]), int(pair[1])
-
-
-def _existing(name: str) -> Path:
-    path = Path(name).expanduser()
-    if name and os.path.exists(path):
-        return path
-    if difflib.get_close_matches(name.lower(), BUILT_IN, cutoff=0.6):
-        raise unknown("folder, file or data set", name, BUILT_IN)
-    raise CoviewsError(f"there is no file or folder {name!r}; for images to try things out, write 'shapes'")
-
-
-def _listed(broken: list[Broken]) -> str:
-    named = ", ".join(f"{name} ({why})" for name, why in broken[:_NAMED])
-    return named + (f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else "")
+def _nothing_there(name: str) -> CoviewsError:
+    head = name.partition(":")[0]
+    if difflib.get_close_matches(head.lower(), NAMES, cutoff=0.6):
+        return unknown("folder, file or data set", head, NAMES)
+    return CoviewsError(f"there is no file or folder {name!r}; for images to try things out, write 'shapes'")

@@ -54,6 +54,18 @@ def _noise(u: Array, v: Array, sharpness: Array, lattice: Array) -> Array:
     return upper + down * (lower - upper)
 
 
+def _rings(u: Array, v: Array, sharpness: Array, lattice: Array) -> Array:
+    return _step(np.sin(TURN * np.hypot(u - np.round(u / 3) * 3, v - np.round(v / 3) * 3)), sharpness)
+
+
+def _zigzag(u: Array, v: Array, sharpness: Array, lattice: Array) -> Array:
+    return _step(np.sin(TURN * (u + np.abs(v - np.round(v)))), sharpness)
+
+
+def _grid(u: Array, v: Array, sharpness: Array, lattice: Array) -> Array:
+    return _step(np.maximum(np.cos(TURN * u), np.cos(TURN * v)) - 0.6, sharpness)
+
+
 def _step(value: Array, sharpness: Array) -> Array:
     """0 where the value is negative, 1 where it is positive, and an even slope about a pixel wide between."""
     return np.clip(value * sharpness + 0.5, 0, 1)
@@ -67,4 +79,7 @@ PATTERNS: dict[str, Callable[[Array, Array, Array, Array], Array]] = {
     "blobs": _blobs,
     "marble": _marble,
     "noise": _noise,
+    "rings": _rings,
+    "zigzag": _zigzag,
+    "grid": _grid,
 }

@@ -12,6 +12,7 @@ Array = NDArray[np.floating]  # float32 throughout, for speed
 SHAPE_CLASSES = tuple(OUTLINES)
 SMALLEST = 8  # pixels a side, below which nobody can tell the shapes apart
 DISTRACTORS = 3
+MUTED = 0.25  # the greatest saturation
 _PIXELS_AT_ONCE = 1 << 17  # few enough that the planes of a chunk stay in the cache
 
 _PAINT = np.dtype(
@@ -81,15 +82,18 @@ def make_shapes(n: int, size: int | tuple[int, int] = 32, seed: int = 0) -> tupl
 
 
 def _draw_scenes(n: int, generator: np.random.Generator) -> NDArray[np.void]:
-    """Everything about each image but its class is drawn with no regard to its class."""
+    """Each class has its outline and its texture; everything else is drawn with no regard to the class.
+
+    Colours are muted and backgrounds plain: with strong ones, an encoder tells images apart by nothing else.
+    """
 
     def uniform(low: float, high: float, *shape: int) -> NDArray[np.float64]:
         return generator.uniform(low, high, (n, *shape))
 
     scenes = np.zeros(n, _SCENE)
     scenes["shape"] = generator.permutation(np.arange(n) % len(SHAPE_CLASSES))
-    scenes["scale"] = uniform(0.48, 0.78)
-    scenes["centre"] = uniform(-1, 1, 2) * (1 - scenes["scale"])[:, None]
+    scenes["scale"] = uniform(0.65, 0.95)
+    scenes["centre"] = uniform(-1, 1, 2) * (1.1 - scenes["scale"])[:, None]
     scenes["angle"] = uniform(-0.7, 0.7)
     scenes["shear"] = uniform(-0.2, 0.2)
     scenes["stretch"] = np.exp(uniform(-0.12, 0.12))
@@ -109,12 +113,13 @@ def _draw_scenes(n: int, generator: np.random.Generator) -> NDArray[np.void]:
     lightness = {"paint": middle + side * gap, "ground": middle - side * gap}
     for name, level in lightness.items():
         part = scenes[name]
-        part["pattern"] = generator.integers(0, len(PATTERNS), n)
-        apart = uniform(0.04, 0.1) * np.where(uniform(0, 1) < 0.5, 1, -1)
-        part["colours"][:, 0] = _colour(uniform(0, 1), uniform(0.1, 1), level - apart)
-        part["colours"][:, 1] = _colour(uniform(0, 1), uniform(0.1, 1), level + apart)
+        textured = name == "paint"
+        part["pattern"] = scenes["shape"] % len(PATTERNS) if textured else 0
+        apart = (uniform(0.25, 0.4) if textured else uniform(0.04, 0.1)) * np.where(level < 0.5, 1, -1)
+        part["colours"][:, 0] = _colour(uniform(0, 1), uniform(0, MUTED), level)
+        part["colours"][:, 1] = _colour(uniform(0, 1), uniform(0, MUTED), level + apart)
         part["angle"] = uniform(-np.pi, np.pi)
-        part["frequency"] = np.exp(uniform(np.log(1.1), np.log(2.8)))
+        part["frequency"] = np.exp(uniform(np.log(1.7), np.log(2.6)))
         part["phase"] = uniform(0, 8, 2)
         part["lattice"] = uniform(0, 1, CELLS * CELLS)
 
@@ -124,7 +129,7 @@ def _draw_scenes(n: int, generator: np.random.Generator) -> NDArray[np.void]:
     spots["radii"] = uniform(0.06, 0.2, DISTRACTORS, 2)
     spots["angle"] = uniform(-np.pi, np.pi, DISTRACTORS)
     for i in range(DISTRACTORS):
-        spots["colour"][:, i] = _colour(uniform(0, 1), uniform(0.1, 1), uniform(0.15, 0.85))
+        spots["colour"][:, i] = _colour(uniform(0, 1), uniform(0, MUTED), uniform(0.15, 0.85))
     return scenes
 
 

@@ -45,6 +45,7 @@ def make_views(
     fill: Sequence[int] = GREY,
     threads: int | None = None,
     out: Images | None = None,
+    part: slice | None = None,
 ) -> Images:
     """Apply each image's subpolicies, then crop and flip: (B, H, W, C) uint8 -> views (B, V, H, W, C).
 
@@ -59,17 +60,22 @@ def make_views(
         fill: the colour of a cutout, best the data set's mean.
         threads: how many threads work; all cores if None.
         out: where to write the views, to save the allocation.
+        part: the images are only these of a larger batch, for all of which there are subpolicies: several processes
+            that share a batch make the views that one process would.
     """
     batch = check_images(images)
     b, h, w = batch.shape[:3]
-    if len(subpolicies) != b:
-        raise CoviewsError(f"{len(subpolicies)} subpolicies for {b} images: one for each image is needed")
+    mine = range(len(subpolicies))[part or slice(None)]
+    if len(mine) != b:
+        raise CoviewsError(f"{len(mine)} subpolicies for {b} images: one for each image is needed")
     views = _output(out, (b, subpolicies.views, *images.shape[1:]), batch)
     colour, settings = _colour(fill), _crop_settings(crop, ratio, flip)
     if threads is not None and threads < 1:
         raise CoviewsError(f"threads must be at least 1, not {threads}")
     done = subpolicies.applied(generator)
-    seeds = generator.integers(0, 2**64, (b, subpolicies.views), np.uint64)
+    seeds = generator.integers(0, 2**64, (len(done), done.views), np.uint64)
+    if part is not None:
+        done, seeds = done[part], np.ascontiguousarray(seeds[part])
 
     items = seeds.size
     count = max(1, min(threads or _cores(), items))

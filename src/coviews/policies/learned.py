@@ -1,9 +1,7 @@
 """A learned policy: a view source, and one file that holds all of it."""
 
-import contextlib
 import copy
 import json
-import os
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from coviews.atomic import write_whole
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.space import SPACES, Space, space
 from coviews.policies.network import NetworkSettings, PolicyNetwork, weight_shapes
@@ -121,7 +120,7 @@ class Policy:
             raise CoviewsError(f"a policy's statistics must be plain JSON: {error}") from error
         weights = {k: w.astype(np.float32) for k, w in self.network.split(self.network.flat).items()}
         # one entry only: safetensors does not keep the order of several
-        _write_whole(Path(path), safetensors.numpy.save(weights, {"coviews": text}))
+        write_whole(Path(path), safetensors.numpy.save(weights, {"coviews": text}))
 
 
 def load_policy(path: str | Path) -> Policy:
@@ -190,19 +189,3 @@ def _read_space(described: dict[str, Any]) -> Space:
             "of coviews: install the version that wrote it"
         )
     return made
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Put the file there in one move, so that a kill leaves the old one or the new one."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except OSError as error:
-        raise CoviewsError(f"cannot write {path}: {error.strerror}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()

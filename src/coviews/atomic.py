@@ -1,0 +1,39 @@
+"""Files that are there whole or not at all, whenever the process is killed."""
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from coviews.errors import CoviewsError
+
+
+def write_whole(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
+    """Put a file there in one move, so that a kill or a full disk leaves the old one or the new one."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as file:
+            if isinstance(content, bytes):
+                file.write(content)
+            else:
+                content(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise CoviewsError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """The new name too must be on the disk, not only the content."""
+    with contextlib.suppress(OSError):  # not every system lets a folder be opened
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

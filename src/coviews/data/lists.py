@@ -1,0 +1,83 @@
+"""Lists of image files: one path a line, or a table with a column of paths."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path, PurePath
+
+from coviews.data.files import ImageFiles
+from coviews.data.labels import labels_of_texts
+from coviews.data.pictures import extensions
+from coviews.errors import CoviewsError
+
+LISTS = (".txt", ".csv", ".tsv")
+_PATHS = ("path", "file", "filename", "image")
+_LABELS = ("label", "class", "target")
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+
+def listed_images(path: Path, notes: list[str]) -> ImageFiles:
+    """The files that a list names, relative to it, with their labels if it has any."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise CoviewsError(f"cannot read the list {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise CoviewsError(f"cannot read the list {path}: it is not text in UTF-8") from error
+    if path.suffix.lower() == ".txt":
+        lines = [line.strip() for line in text.split("\n")]
+        return ImageFiles(str(path), path.parent, [line for line in lines if line and not line.startswith("#")])
+    names, texts = _columns(path, _rows(path, text))
+    unknown = sum(not text for text in texts)
+    if 0 < unknown < len(texts):
+        notes.append(f"{unknown} of {len(texts)} rows of {path} have no label: no labels are used")
+    labels = None if unknown or not texts else labels_of_texts(texts)
+    return ImageFiles(str(path), path.parent, names, labels)
+
+
+def _rows(path: Path, text: str) -> list[tuple[int, list[str]]]:
+    """The rows of a table that are not empty, each with its line."""
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter=_DELIMITERS[path.suffix.lower()], skipinitialspace=True
+    )
+    try:
+        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+    except csv.Error as error:
+        raise CoviewsError(f"cannot read line {reader.line_num} of {path}: {error}") from error
+    return [(line, row) for line, row in rows if any(row)]
+
+
+def _columns(path: Path, rows: Sequence[tuple[int, list[str]]]) -> tuple[list[str], list[str]]:
+    """The paths, and the labels as texts, empty ones where there is none."""
+    header = [cell.lower() for cell in rows[0][1]] if _has_header(rows) else []
+    paths = _place(header, _PATHS)
+    labels = _place(header, _LABELS)
+    if labels is None and (not header or len(header) == 2):
+        labels = 1 - paths if paths in (0, 1) else 1
+    names, texts = [], []
+    for line, row in rows[1:] if header else rows:
+        name = row[paths or 0] if (paths or 0) < len(row) else ""
+        if not name:
+            raise CoviewsError(f"line {line} of {path} has no path of an image")
+        names.append(name)
+        texts.append(row[labels] if labels is not None and labels < len(row) else "")
+    return names, texts
+
+
+def _has_header(rows: Sequence[tuple[int, list[str]]]) -> bool:
+    """Whether the first row names the columns: by a name we know, or because only the second has an image in it."""
+    if not rows:
+        return False
+    first = rows[0][1]
+    if {cell.lower() for cell in first} & {*_PATHS, *_LABELS}:
+        return True
+    return len(rows) > 1 and not _has_image(first) and _has_image(rows[1][1])
+
+
+def _has_image(row: Sequence[str]) -> bool:
+    return any(PurePath(cell).suffix.lower() in extensions() for cell in row)
+
+
+def _place(header: Sequence[str], names: Sequence[str]) -> int | None:
+    """Which column has one of these names, the first name first."""
+    return next((header.index(name) for name in names if name in header), None)

@@ -1,0 +1,1 @@
+"""How good an encoder is: features, kNN, linear probes, fine-tuning, and quality without labels."""

@@ -1,0 +1,51 @@
+"""Runs that take a second: the settings, and what must be equal in two of them."""
+
+import json
+from pathlib import Path
+
+import torch
+
+from coviews import PPOSettings, SearchSettings
+from coviews.config import PretrainSettings
+
+SEARCH = SearchSettings(PPOSettings(iterations=3, samples=8, minibatch=8), batch=32, reference_batches=1)
+SMALL = PretrainSettings(
+    data="shapes:100", size=16, encoder="resnet8", epochs=4, batch_size=32, warmup_epochs=1, search_every=1,
+    knn_every=2, bank=128, projector=32, search=SEARCH, tensorboard=False, accelerator="cpu",
+)  # fmt: skip
+
+
+def content(path: Path) -> dict:
+    """All that a run leaves, by file, without the times."""
+    found: dict = {}
+    for file in sorted(p for p in path.rglob("*") if p.is_file() and "tensorboard" not in p.parts):
+        name = str(file.relative_to(path))
+        if name == "metrics.jsonl":
+            records = [json.loads(line) for line in file.read_text().splitlines()]
+            found[name] = [{k: v for k, v in r.items() if k != "time"} for r in records]
+        elif file.suffix == ".pt":
+            state = torch.load(file, weights_only=True)
+            found[name] = {k: v for k, v in state.items() if k not in ("seconds", "metrics", "settings")}
+        elif name == "config.yaml":
+            found[name] = [
+                line for line in file.read_text().splitlines() if not line.startswith(("out:", "save_every"))
+            ]
+        elif name != ".lock":
+            found[name] = file.read_bytes()
+    return found
+
+
+def equal(one, other) -> bool:
+    """To the last bit, through dictionaries and lists."""
+    if isinstance(one, torch.Tensor):
+        return isinstance(other, torch.Tensor) and one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, dict):
+        return isinstance(other, dict) and one.keys() == other.keys() and all(equal(one[k], other[k]) for k in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(equal(a, b) for a, b in zip(one, other, strict=True))
+    return one == other
+
+
+def differing(one: dict, other: dict) -> list[str]:
+    """The names of the files that are not equal."""
+    return [name for name in sorted({*one, *other}) if not equal(one.get(name), other.get(name))]

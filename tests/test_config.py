@@ -1,0 +1,124 @@
+"""Settings: checked when made, the same after a trip through YAML, typos named."""
+
+from pathlib import Path
+
+import pytest
+
+from coviews import CoviewsError, PPOSettings, SearchSettings
+from coviews.cli import _has_data, _starting_settings
+from coviews.config import OF_THE_MACHINE, PretrainSettings, read_settings
+from coviews.recipes import PRESETS, preset
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_yaml_there_and_back(name, tmp_path):
+    path = tmp_path / "c.yaml"
+    settings = preset(name).replaced(out=Path("x y"), crop_area=(0.5, 0.9), subset="10%", temperature=0.2)
+    path.write_text(settings.to_yaml())
+    assert read_settings(path) == settings
+
+
+def test_a_file_changes_only_what_it_names(tmp_path):
+    (tmp_path / "c.yaml").write_text("epochs: 30\nlr: 1\nsubset: 500\nsearch:\n  ppo:\n    iterations: 7\n")
+    read = read_settings(tmp_path / "c.yaml", preset("demo"))
+    wanted = preset("demo").replaced(epochs=30, lr=1.0, subset="500", search=SearchSettings(PPOSettings(iterations=7)))
+    assert read == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("epoch: 3", "did you mean 'epochs'"),
+        ("search: {pop: {}}", "did you mean 'search.ppo'"),
+        ("epochs: many", "epochs must be of the type int, not 'many'"),
+        ("epochs: true", "epochs must be of the type int, not True"),
+        ("crop_area: [1]", "crop_area must be of the type tuple"),
+        ("- 1", "must be a mapping"),
+        ("search: 3", "must be a mapping"),
+        ("a: [", "is not YAML"),
+        ("x: !!python/object/apply:os.system ['touch hacked']", "is not YAML"),
+        ("views: coview", "did you mean 'coviews'"),
+    ],
+)
+def test_a_bad_file_is_named(text, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("c.yaml").write_text(text)
+    with pytest.raises(CoviewsError) as caught:
+        read_settings(Path("c.yaml"))
+    assert said in str(caught.value)
+    assert "c.yaml" in str(caught.value)
+    assert not Path("hacked").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"method": "simcrl"}, "did you mean 'simclr'"),
+        ({"views": "covews"}, "did you mean 'coviews'"),
+        ({"precision": "bf16"}, "did you mean 'bf16"),
+        ({"epochs": 0}, "--epochs must be a whole number from 1"),
+        ({"epochs": 5}, "leave none for a search"),
+        ({"batch_size": 1}, "--batch-size"),
+        ({"batch_size": 33, "devices": 2}, "shared evenly"),
+        ({"lr": 0.0}, "--lr must be above 0"),
+        ({"momentum": 1.0}, "--momentum"),
+        ({"crop_area": (0.9, 0.1)}, "--crop-area"),
+        ({"channels": 4}, "--channels"),
+        ({"epoch": 5}, "did you mean 'epochs'"),
+        ({"magnitude": 31}, "--magnitude"),
+        ({"hard_source": "coviews"}, "hard_source"),
+    ],
+)
+def test_wrong_choices_are_named(changes, said):
+    with pytest.raises(CoviewsError) as caught:
+        PretrainSettings().replaced(**changes)
+    assert said in str(caught.value)
+
+
+def test_searches_come_after_the_warm_up_and_every_k_epochs():
+    settings = PretrainSettings(epochs=35, warmup_epochs=10, search_every=10)
+    assert [e for e in range(1, 36) if settings.searches_at(e)] == [11, 21, 31]
+    assert not any(settings.replaced(views="uniform").searches_at(e) for e in range(1, 36))
+    assert PretrainSettings(warmup_epochs=0).searches_at(1)
+
+
+def test_the_papers_figures():
+    paper = preset("paper-cifar10")
+    assert (paper.epochs, paper.batch_size, paper.encoder, paper.lr, paper.weight_decay) == (
+        800, 512, "resnet50", 0.03, 5e-4
+    )  # fmt: skip
+    assert paper.search == SearchSettings.paper()
+    assert (preset("paper-stl10").epochs, preset("paper-stl10").batch_size) == (400, 256)
+    assert (preset("paper-moco-65536").bank, preset("paper-moco-65536").epochs) == (65536, 200)
+    with pytest.raises(CoviewsError, match="did you mean 'paper-cifar10'"):
+        preset("paper-cifar-10")
+
+
+def test_names_of_machine_settings_exist():
+    assert set(PretrainSettings.__dataclass_fields__) >= OF_THE_MACHINE
+
+
+def test_without_data_the_demonstration_is_meant(tmp_path):
+    assert _starting_settings(["--epochs", "9", "--no-crop"]) == preset("demo")
+    assert _starting_settings(["--epochs", "9", "folder"]) == PretrainSettings()
+    assert _starting_settings(["--preset", "paper-svhn"]) == preset("paper-svhn")
+    (tmp_path / "c.yaml").write_text("lr: 0.5\nepochs: 50")
+    assert _starting_settings(["--config", str(tmp_path / "c.yaml")]).lr == 0.5
+    both = _starting_settings(["--preset", "paper-svhn", "--config", str(tmp_path / "c.yaml")])
+    assert (both.data, both.epochs) == ("svhn", 50)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "there"),
+    [
+        ("", False),
+        ("shapes", True),
+        ("--overwrite shapes", True),
+        ("--epochs 5 --crop-area 0.1 0.5 --no-flip", False),
+        ("--epochs=5 images", True),
+        ("--search.network.no-masked images", True),
+        ("--search.ppo.iterations 5", False),
+    ],
+)
+def test_data_is_found_among_options(arguments, there):
+    assert _has_data(arguments.split()) is there

@@ -1,0 +1,203 @@
+"""An encoder judged on images: what the result holds, with labels and without, and that nothing changes."""
+
+import json
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from coviews.data.load import load_images
+from coviews.errors import CoviewsError
+from coviews.evaluate.crops import random_crops
+from coviews.evaluate.evaluate import evaluate, pixel_features
+from coviews.evaluate.features import features
+from coviews.evaluate.finetune import finetune
+from coviews.evaluate.knn import knn_accuracy
+from coviews.evaluate.linear import Diverged, paper_probe
+from coviews.learners.encoders import make_encoder
+from coviews.learners.pixels import channel_statistics
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """What is computed here is small: on a busy machine, more threads only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+NAMES = ("dark", "dim", "light", "bright")
+
+
+@dataclass
+class Set:
+    images: np.ndarray
+    labels: np.ndarray | None
+    classes: tuple[str, ...] | None
+
+
+@pytest.fixture(scope="module")
+def shapes():
+    """Images whose class is how bright they are: an untrained encoder can see that, and a few images tell it."""
+    images = load_images("shapes:600", size=16).images
+    brightness = images.mean((1, 2, 3))
+    return images, np.digitize(brightness, np.quantile(brightness, [0.25, 0.5, 0.75]))
+
+
+@pytest.fixture(scope="module")
+def train(shapes):
+    return Set(shapes[0][:400], shapes[1][:400], NAMES)
+
+
+@pytest.fixture(scope="module")
+def test(shapes):
+    return Set(shapes[0][400:], shapes[1][400:], NAMES)
+
+
+@pytest.fixture(scope="module")
+def settings(train):
+    mean, std = channel_statistics(train.images)
+    return {"mean": mean, "std": std}
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    torch.manual_seed(0)
+    return make_encoder("resnet8", 16).train()
+
+
+def fresh():
+    return make_encoder("resnet8", 16)
+
+
+def test_everything_is_in_the_result_and_nothing_changes(encoder, train, test, settings, monkeypatch):
+    weights = [p.clone() for p in encoder.state_dict().values()]
+    generator = torch.random.get_rng_state()
+    short = {"untrained": fresh, "paper": True, "finetune": (0.05,)}
+    monkeypatch.setattr("coviews.evaluate.evaluate.paper_probe", partial(paper_probe, epochs=2, lr=1.0))
+    monkeypatch.setattr("coviews.evaluate.evaluate.finetune_on", partial(finetune, epochs=2))
+    made = evaluate(encoder, train, test, **settings, **short)
+    assert all(torch.equal(a, b) for a, b in zip(weights, encoder.state_dict().values(), strict=True))
+    assert all(part.training for part in encoder.modules())
+    assert all(p.grad is None for p in encoder.parameters())
+    assert torch.equal(generator, torch.random.get_rng_state())
+    assert json.loads(json.dumps(made)) == made  # plain, and so is what a command prints
+    assert made == evaluate(encoder, train, test, **settings, **short)
+
+    assert made["images"] == {"train": 400, "test": 200, "left_out": 0}
+    assert made["features"] == 256
+    assert set(made["quality"]) == {"rankme", "spread", "uniformity", "alignment"}
+    assert made["missing"] == made["notes"] == []
+    assert made["linear"]["accuracy"] > 0.5  # four classes
+    assert sum(map(sum, made["confusion"])) == 200
+    assert np.trace(made["confusion"]) == 200 * made["linear"]["accuracy"]
+    assert [row["class"] for row in made["per_class"]] == list(train.classes)
+    for kind in ("knn", "linear"):
+        total = sum(row["images"] * row[kind] for row in made["per_class"] if row["images"])
+        assert total == pytest.approx(200 * made[kind]["accuracy"])
+    assert set(made["baselines"]) == {"untrained", "pixels"}
+    assert made["baselines"]["untrained"]["linear"]["accuracy"] > 0.5
+    assert made["baselines"]["pixels"]["linear"]["accuracy"] > 0.5
+    assert len(made["paper"]["accuracies"]) == 5
+    assert made["finetune"]["5%"]["images"] == 20
+
+    bank, queries = (features(encoder, s.images, **settings) for s in (train, test))
+    wanted = knn_accuracy(bank, train.labels, queries, test.labels, k=made["knn"]["k"])
+    assert made["knn"]["k"] == 16
+    assert made["knn"]["accuracy"] == pytest.approx(wanted)
+
+
+def test_images_pass_the_encoder_once(encoder, train, test, settings):
+    seen = 0
+
+    def count(module, inputs):
+        nonlocal seen
+        seen += len(inputs[0])
+
+    hook = encoder.register_forward_pre_hook(count)
+    evaluate(encoder, train, test, **settings)
+    hook.remove()
+    assert seen == 400 + 200 + 2 * 400  # and two crops of up to 500 images
+
+
+def test_without_labels_it_says_what_needs_them(encoder, train, test, settings):
+    for sets in ((Set(train.images, None, None), None), (train, Set(test.images, None, None))):
+        made = evaluate(encoder, *sets, **settings, finetune=(0.1,))
+        assert set(made["quality"]) == {"rankme", "spread", "uniformity", "alignment"}
+        names = [entry["name"] for entry in made["missing"]]
+        assert names == ["knn", "linear", "per_class", "confusion", "baselines", "finetune"]
+        assert all("needs labels" in entry["reason"] for entry in made["missing"])
+        assert "knn" not in made
+
+
+def test_without_a_test_set_a_fifth_is_held_out(encoder, train, settings):
+    made = evaluate(encoder, train, **settings, pixels=False)
+    assert made["images"] == {"train": 320, "test": 80, "left_out": 0}
+    assert sum(map(sum, made["confusion"])) == 80
+    assert "held out" in made["notes"][0]
+    assert made == evaluate(encoder, train, **settings, pixels=False)
+    assert made["confusion"] != evaluate(encoder, train, **settings, pixels=False, seed=1)["confusion"]
+
+
+def test_classes_that_training_lacks_are_left_out(encoder, train, test, settings):
+    names = tuple(reversed(train.classes))  # the same classes in another order, one under another name
+    labels = len(names) - 1 - test.labels
+    same = evaluate(encoder, train, Set(test.images, labels, names), **settings, pixels=False)
+    assert same["linear"] == evaluate(encoder, train, test, **settings, pixels=False)["linear"]
+    other = Set(test.images, labels, ("griffin", *names[1:]))
+    with pytest.warns(UserWarning, match="griffin"):
+        made = evaluate(encoder, train, other, **settings, pixels=False)
+    lost = int((labels == 0).sum())
+    assert made["images"]["left_out"] == lost
+    assert sum(map(sum, made["confusion"])) == 200 - lost
+    assert made["per_class"][-1] == {"class": train.classes[-1], "images": 0, "knn": None, "linear": None}
+
+
+def test_a_probe_that_diverges_does_not_lose_the_rest(encoder, train, test, settings, monkeypatch):
+    def diverge(*args, **settings):
+        raise Diverged("too large")
+
+    monkeypatch.setattr("coviews.evaluate.evaluate.paper_probe", diverge)
+    made = evaluate(encoder, train, test, **settings, pixels=False, paper=True)
+    assert made["missing"] == [{"name": "paper", "reason": "too large"}]
+    assert "knn" in made
+
+
+def test_bad_input_is_told_before_the_work(encoder, train, test, settings):
+    class Never(torch.nn.Module):
+        def forward(self, x):
+            raise AssertionError("no image should have passed")
+
+    with pytest.raises(CoviewsError, match="fractions of the labels"):
+        evaluate(Never(), train, test, **settings, finetune=(10,))
+    with pytest.raises(CoviewsError, match="399 training labels for 400"):
+        evaluate(Never(), Set(train.images, train.labels[1:], NAMES), test, **settings)
+    with pytest.raises(CoviewsError, match="199 test labels for 200"):
+        evaluate(Never(), train, Set(test.images, test.labels[1:], NAMES), **settings)
+    with pytest.raises(CoviewsError, match="no class in common"):
+        evaluate(Never(), train, Set(test.images, test.labels, ("a", "b", "c", "d")), **settings)
+    one = evaluate(encoder, Set(train.images[:30], np.zeros(30, int), NAMES), test, **settings)
+    assert "two classes" in one["missing"][0]["reason"]
+
+
+def test_pixels_are_averaged_down():
+    images = np.random.default_rng(0).integers(0, 256, (3, 64, 32, 3), np.uint8)
+    made = pixel_features(images).reshape(3, 3, 16, 16)
+    assert made[1, 2, 3, 4] == pytest.approx(images[1, 12:16, 8:10, 2].mean())
+    small = np.random.default_rng(0).integers(0, 256, (3, 8, 9, 1), np.uint8)
+    np.testing.assert_array_equal(pixel_features(small), small.reshape(3, -1))
+
+
+def test_crops_are_the_engines():
+    from coviews import make_views
+    from coviews.ops.space import space
+    from coviews.policies.subpolicy import Subpolicies
+
+    images = np.random.default_rng(0).integers(0, 256, (9, 12, 10, 3), np.uint8)
+    chosen = space("autoaugment")
+    nothing = np.full((9, 2, 1), chosen.identity)
+    wanted = make_views(images, Subpolicies(chosen, nothing, 0 * nothing), np.random.default_rng(5), flip=0.5)
+    np.testing.assert_array_equal(random_crops(images, np.random.default_rng(5), flip=0.5, views=2), wanted)
