@@ -27,10 +27,11 @@ from coviews import (
     to_tensors,
 )
 from coviews.learners.encoders import make_projector
+from coviews.learners.frozen import evaluating
 from coviews.ops.space import space
 from coviews.policies.fixed import Uniform
 from coviews.policies.learned import Policy
-from coviews.scorer import Scorer, encoder_losses, evaluating
+from coviews.scorer import Scorer, encoder_losses
 from coviews.search.ppo import PPO
 from measure import options, versions, write
 

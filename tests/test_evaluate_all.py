@@ -10,12 +10,12 @@ import torch
 
 from coviews.data.load import load_images
 from coviews.errors import CoviewsError
-from coviews.evaluate.crops import random_crops
-from coviews.evaluate.evaluate import evaluate, pixel_features
-from coviews.evaluate.features import features
-from coviews.evaluate.finetune import finetune
-from coviews.evaluate.knn import knn_accuracy
-from coviews.evaluate.linear import Diverged, paper_probe
+from coviews.evaluation.crops import random_crops
+from coviews.evaluation.evaluate import evaluate, pixel_features
+from coviews.evaluation.features import features
+from coviews.evaluation.finetune import finetune
+from coviews.evaluation.knn import knn_accuracy
+from coviews.evaluation.linear import Diverged, paper_probe
 from coviews.learners.encoders import make_encoder
 from coviews.learners.pixels import channel_statistics
 
@@ -77,8 +77,8 @@ def test_everything_is_in_the_result_and_nothing_changes(encoder, train, test, s
     weights = [p.clone() for p in encoder.state_dict().values()]
     generator = torch.random.get_rng_state()
     short = {"untrained": fresh, "paper": True, "finetune": (0.05,)}
-    monkeypatch.setattr("coviews.evaluate.evaluate.paper_probe", partial(paper_probe, epochs=2, lr=1.0))
-    monkeypatch.setattr("coviews.evaluate.evaluate.finetune_on", partial(finetune, epochs=2))
+    monkeypatch.setattr("coviews.evaluation.evaluate.paper_probe", partial(paper_probe, epochs=2, lr=1.0))
+    monkeypatch.setattr("coviews.evaluation.evaluate.finetune_on", partial(finetune, epochs=2))
     made = evaluate(encoder, train, test, **settings, **short)
     assert all(torch.equal(a, b) for a, b in zip(weights, encoder.state_dict().values(), strict=True))
     assert all(part.training for part in encoder.modules())
@@ -160,7 +160,7 @@ def test_a_probe_that_diverges_does_not_lose_the_rest(encoder, train, test, sett
     def diverge(*args, **settings):
         raise Diverged("too large")
 
-    monkeypatch.setattr("coviews.evaluate.evaluate.paper_probe", diverge)
+    monkeypatch.setattr("coviews.evaluation.evaluate.paper_probe", diverge)
     made = evaluate(encoder, train, test, **settings, pixels=False, paper=True)
     assert made["missing"] == [{"name": "paper", "reason": "too large"}]
     assert "knn" in made

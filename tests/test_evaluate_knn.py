@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from coviews.errors import CoviewsError
-from coviews.evaluate import knn
-from coviews.evaluate.features import check_features, feature_batches, features
-from coviews.evaluate.knn import knn_accuracy, knn_predict, nearest, usable_k
+from coviews.evaluation import knn
+from coviews.evaluation.features import check_features, feature_batches, features
+from coviews.evaluation.knn import knn_accuracy, knn_predict, nearest, usable_k
 from coviews.learners.encoders import make_encoder
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
@@ -248,7 +248,7 @@ def test_bad_images_and_encoders_are_named(images):
 
 
 def test_a_bar_appears_only_in_a_terminal_and_late(images, monkeypatch, capsys):
-    from coviews.evaluate import features as module
+    from coviews.evaluation import features as module
 
     pool = nn.AvgPool2d(32)
     monkeypatch.setenv("TTY_COMPATIBLE", "1")

@@ -8,11 +8,11 @@ from torch import nn
 
 from coviews.data.load import load_images
 from coviews.errors import CoviewsError
-from coviews.evaluate.features import features
-from coviews.evaluate.finetune import finetune
-from coviews.evaluate.lbfgs import minimise
-from coviews.evaluate.linear import Diverged, fast_probe, paper_probe
-from coviews.evaluate.splits import balanced_parts, balanced_share
+from coviews.evaluation.features import features
+from coviews.evaluation.finetune import finetune
+from coviews.evaluation.lbfgs import minimise
+from coviews.evaluation.linear import Diverged, fast_probe, paper_probe
+from coviews.evaluation.splits import balanced_parts, balanced_share
 from coviews.learners.encoders import make_encoder
 from coviews.learners.pixels import channel_statistics
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from coviews.errors import CoviewsError
-from coviews.evaluate import quality
-from coviews.evaluate.quality import MEANINGS, alignment, feature_spread, rankme, uniformity
-from coviews.evaluate.results import accuracy, check_labels, confusion, match_classes, per_class
+from coviews.evaluation import quality
+from coviews.evaluation.quality import MEANINGS, alignment, feature_spread, rankme, uniformity
+from coviews.evaluation.results import accuracy, check_labels, confusion, match_classes, per_class
 
 
 def random(n, d, seed=0):

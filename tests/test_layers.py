@@ -16,7 +16,7 @@ ALLOWED = {
     "learners": {"atomic", "compat", "errors", "images", "learners"},
     "search": {"errors", "ops", "policies", "search"},
     "data": {"atomic", "compat", "errors", "images", "data"},
-    "evaluate": {"compat", "errors", "images", "learners", "ops", "evaluate"},
+    "evaluation": {"compat", "errors", "images", "learners", "ops", "evaluation"},
     "report": {"errors", "ops", "policies", "report"},
 }
 # `policies` and `search` never see an image, an encoder or a data set; the engine is what makes images

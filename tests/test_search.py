@@ -13,10 +13,11 @@ from torch.nn import functional as F
 
 import coviews
 from coviews import BoundedReward, CoviewsError, PPOSettings, SearchSettings, ViewSettings, info_nce, search
+from coviews.learners.frozen import evaluating
 from coviews.learners.losses import chance_loss
 from coviews.policies.fixed import Uniform
 from coviews.policies.subpolicy import Subpolicies
-from coviews.scorer import Scorer, encoder_losses, evaluating
+from coviews.scorer import Scorer, encoder_losses
 
 PAPER_SPACE = coviews.space("autoaugment")
 UNIFORM = Uniform(PAPER_SPACE, 2, 0.8)

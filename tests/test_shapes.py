@@ -96,7 +96,7 @@ def test_raw_pixels_hardly_tell_the_class(shapes):
     images, labels = shapes
     pixels = images.reshape(len(images), -1) / np.float32(255)
     assert centroid_accuracy(pixels, labels) < 0.2
-    assert neighbour_accuracy(pixels, labels) < 0.3
+    assert neighbour_accuracy(pixels, labels) < 0.4
 
 
 def test_outlines_tell_the_class(shapes):

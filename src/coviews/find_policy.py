@@ -14,7 +14,7 @@ from coviews.policies.fixed import Uniform
 from coviews.policies.learned import Policy
 from coviews.policies.network import NetworkSettings
 from coviews.policies.subpolicy import ViewSource
-from coviews.scorer import Losses, Scorer, ViewSettings, encoder_losses, evaluating
+from coviews.scorer import Losses, Scorer, ViewSettings, encoder_losses
 from coviews.search.ppo import PPO, PPOSettings, SearchStep
 from coviews.search.reward import BoundedReward
 
@@ -105,6 +105,8 @@ def search(
         progress: show a progress bar.
         on_step: called after each iteration with its statistics.
     """
+    from coviews.learners.frozen import evaluating  # here, as it brings torch
+
     made = settings or SearchSettings()
     if (encoder is None) == (losses is None):
         raise CoviewsError("search needs either an encoder or a loss function, and not both")

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from coviews.data.load import ImageSet
-from coviews.evaluate.features import features
-from coviews.evaluate.knn import knn_accuracy, usable_k
-from coviews.evaluate.quality import feature_spread, rankme
-from coviews.evaluate.results import match_classes
+from coviews.evaluation.features import features
+from coviews.evaluation.knn import knn_accuracy, usable_k
+from coviews.evaluation.quality import feature_spread, rankme
+from coviews.evaluation.results import match_classes
 
 MOST = 5000  # images in a look: it must cost little
 

@@ -8,7 +8,14 @@ _PAPER = PretrainSettings(encoder="resnet50", batch_size=512, search=SearchSetti
 
 PRESETS: dict[str, PretrainSettings] = {
     "demo": PretrainSettings(
-        data="shapes", encoder="resnet8", epochs=16, batch_size=128, warmup_epochs=4, search_every=4, knn_every=4
+        data="shapes",
+        encoder="resnet8",
+        epochs=16,
+        batch_size=128,
+        lr=0.12,
+        warmup_epochs=4,
+        search_every=4,
+        knn_every=4,
     ),
     "paper-cifar10": _PAPER.replaced(data="cifar10", test_data="cifar10:test", epochs=800),
     "paper-cifar100": _PAPER.replaced(data="cifar100", test_data="cifar100:test", epochs=800),

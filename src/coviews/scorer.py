@@ -1,9 +1,8 @@
 """How hard subpolicies are for an encoder: images, engine, loss and reward joined into `score`."""
 
-import contextlib
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -137,16 +136,3 @@ def encoder_losses(encoder: "nn.Module", temperature: float) -> Losses:
         return info_nce(z1, z2, temperature)
 
     return losses
-
-
-@contextlib.contextmanager
-def evaluating(module: "nn.Module | None") -> Iterator[None]:
-    """Every part of the module in eval mode, and afterwards each in the mode it was in."""
-    modes = [(part, part.training) for part in module.modules()] if module is not None else []
-    try:
-        for part, _ in modes:
-            part.training = False
-        yield
-    finally:
-        for part, mode in modes:
-            part.training = mode

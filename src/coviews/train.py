@@ -34,6 +34,7 @@ from coviews.find_policy import search
 from coviews.guards import collapse, objection
 from coviews.learners.encoder_file import load_encoder, save_encoder
 from coviews.learners.encoders import check_encoder, make_encoder
+from coviews.learners.frozen import evaluating
 from coviews.learners.gather import gathered
 from coviews.learners.method import Method
 from coviews.learners.methods import make_method
@@ -47,7 +48,7 @@ from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import ViewSource
 from coviews.recipes import PRESETS
 from coviews.run import Run
-from coviews.scorer import ViewSettings, evaluating
+from coviews.scorer import ViewSettings
 from coviews.search.ppo import SearchStep
 
 BROKEN = 0.01  # a larger share of unreadable images ends the run before it begins
@@ -288,7 +289,7 @@ class Trainer:
         """Of several views of each image, the pair with the highest loss."""
         b = self.batches
         mine = slice(b.rank * len(views[0]), (b.rank + 1) * len(views[0]))
-        with torch.no_grad(), evaluating(self.bare):
+        with evaluating(self.bare):
             each = zip(*(e.chunk(len(views)) for e in self.bare.embed(torch.cat(views))), strict=True)
             embedded = [tuple(gathered(e) for e in view) for view in each]
             pairs = list(itertools.combinations(range(len(views)), 2))

@@ -11,8 +11,7 @@ Array = NDArray[np.floating]  # float32 throughout, for speed
 
 SHAPE_CLASSES = tuple(OUTLINES)
 SMALLEST = 8  # pixels a side, below which nobody can tell the shapes apart
-DISTRACTORS = 3
-MUTED = 0.25  # the greatest saturation
+MUTED = 0.12  # the greatest saturation
 _PIXELS_AT_ONCE = 1 << 17  # few enough that the planes of a chunk stay in the cache
 
 _PAINT = np.dtype(
@@ -43,12 +42,6 @@ _SCENE = np.dtype(
         ("grain", "f4"),
         ("paint", _PAINT),
         ("ground", _PAINT),
-        (
-            "spots",
-            [("centre", "f4", 2), ("radii", "f4", 2), ("angle", "f4"), ("colour", "f4", 3)],
-            DISTRACTORS,
-        ),
-        ("spot_count", "i4"),
     ]
 )
 
@@ -92,8 +85,8 @@ def _draw_scenes(n: int, generator: np.random.Generator) -> NDArray[np.void]:
 
     scenes = np.zeros(n, _SCENE)
     scenes["shape"] = generator.permutation(np.arange(n) % len(SHAPE_CLASSES))
-    scenes["scale"] = uniform(0.65, 0.95)
-    scenes["centre"] = uniform(-1, 1, 2) * (1.1 - scenes["scale"])[:, None]
+    scenes["scale"] = uniform(0.75, 1.05)
+    scenes["centre"] = uniform(-1, 1, 2) * (1.2 - scenes["scale"])[:, None]
     scenes["angle"] = uniform(-0.7, 0.7)
     scenes["shear"] = uniform(-0.2, 0.2)
     scenes["stretch"] = np.exp(uniform(-0.12, 0.12))
@@ -122,14 +115,6 @@ def _draw_scenes(n: int, generator: np.random.Generator) -> NDArray[np.void]:
         part["frequency"] = np.exp(uniform(np.log(1.7), np.log(2.6)))
         part["phase"] = uniform(0, 8, 2)
         part["lattice"] = uniform(0, 1, CELLS * CELLS)
-
-    scenes["spot_count"] = np.maximum(0, generator.integers(-2, DISTRACTORS + 1, n))
-    spots = scenes["spots"]
-    spots["centre"] = uniform(-1, 1, DISTRACTORS, 2)
-    spots["radii"] = uniform(0.06, 0.2, DISTRACTORS, 2)
-    spots["angle"] = uniform(-np.pi, np.pi, DISTRACTORS)
-    for i in range(DISTRACTORS):
-        spots["colour"][:, i] = _colour(uniform(0, 1), uniform(0, MUTED), uniform(0.15, 0.85))
     return scenes
 
 
@@ -157,7 +142,6 @@ def _render(scenes: NDArray[np.void], height: int, width: int, grains: np.random
     distance = _distance(scenes, u, v)
 
     image = _painted(scenes["ground"], x, y, pixel)
-    _add_spots(image, scenes, x, y, pixel)
     image *= _light_on_ground(scenes, x, y, right, below)
     paint = _painted(scenes["paint"], u, v, pixel / _column(scenes["scale"]))
     _light_shape(paint, scenes, right, below, distance)
@@ -229,16 +213,3 @@ def _painted(paint: NDArray[np.void], x: Array, y: Array, pixel: Array | float) 
             mix[rows] = pattern(u[rows], v[rows], sharpness[rows], paint["lattice"][rows])
     first, second = paint["colours"].transpose(1, 2, 0)[..., None]  # each (3, n, 1)
     return first + (second - first) * mix
-
-
-def _add_spots(image: Array, scenes: NDArray[np.void], x: Array, y: Array, pixel: float) -> None:
-    """Paint small ellipses onto the background (3, n, P)."""
-    for i in range(DISTRACTORS):
-        rows = np.flatnonzero(scenes["spot_count"] > i)
-        spot = scenes["spots"][rows, i]
-        right, below = x - _column(spot["centre"][:, 0]), y - _column(spot["centre"][:, 1])
-        cos, sin = np.cos(_column(spot["angle"])), np.sin(_column(spot["angle"]))
-        a, b = _column(spot["radii"][:, 0]), _column(spot["radii"][:, 1])
-        reach = np.hypot((cos * right + sin * below) / a, (cos * below - sin * right) / b)
-        cover = np.clip(0.5 + (1 - reach) * np.minimum(a, b) / pixel, 0, 1)
-        image[:, rows] += cover * (spot["colour"].T[:, :, None] - image[:, rows])

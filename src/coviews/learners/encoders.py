@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from coviews.compat import import_torchvision
 from coviews.errors import CoviewsError, unknown
+from coviews.learners.frozen import evaluating
 
 SMALL = 64  # below this many pixels a torchvision ResNet gets the small-image stem, as in the paper
 WIDTHS = {"resnet8": 64, "resnet8x2": 128}  # our own small ones: channels after the stem
@@ -80,16 +81,11 @@ def check_encoder(encoder: nn.Module, image_size: tuple[int, int], channels: int
     what = f"the encoder {name!r} cannot take images of {height}x{width}x{channels}"
     weight = next(encoder.parameters(), torch.empty(0))
     images = torch.zeros(2, channels, height, width, device=weight.device, dtype=weight.dtype)
-    modes = [(part, part.training) for part in encoder.modules()]
     try:
-        encoder.eval()  # nothing that it keeps of a pass may change
-        with torch.no_grad():
+        with evaluating(encoder):  # nothing that it keeps of a pass may change
             out = encoder(images)
     except Exception as error:  # every library fails in its own way
         raise CoviewsError(f"{what}: {_first_line(error)}") from error
-    finally:
-        for part, mode in modes:
-            part.training = mode
     if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != 2 or out.shape[1] < 1:
         got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
         raise CoviewsError(f"the encoder {name!r} must give a vector for each image, (2, D) for two, but gives {got}")

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from coviews.errors import CoviewsError
-from coviews.evaluate.features import Features, check_features
-from coviews.evaluate.results import Labels, accuracy, check_label_array
+from coviews.evaluation.features import Features, check_features
+from coviews.evaluation.results import Labels, accuracy, check_label_array
 
 K, TEMPERATURE = 200, 0.1  # the paper's
 

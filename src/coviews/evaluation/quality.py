@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from coviews.errors import CoviewsError
-from coviews.evaluate.features import Features, check_features
+from coviews.evaluation.features import Features, check_features
 
 MEANINGS = {
     "rankme": "how many directions the features use, at most their number; higher is better, 1 is a collapse",

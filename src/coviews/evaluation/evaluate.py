@@ -12,16 +12,16 @@ from torch import nn
 from torch.nn import functional as F
 
 from coviews.errors import CoviewsError
-from coviews.evaluate.crops import AREA, random_crops
-from coviews.evaluate.features import Features, features
-from coviews.evaluate.finetune import finetune as finetune_on
-from coviews.evaluate.frozen import device_of, seeded
-from coviews.evaluate.knn import TEMPERATURE, K, knn_predict, usable_k
-from coviews.evaluate.linear import Diverged, fast_probe, paper_probe
-from coviews.evaluate.quality import EXACT, alignment, feature_spread, rankme, uniformity
-from coviews.evaluate.results import Labels, accuracy, check_label_array, check_labels, confusion, per_class
-from coviews.evaluate.splits import balanced_share
+from coviews.evaluation.crops import AREA, random_crops
+from coviews.evaluation.features import Features, features
+from coviews.evaluation.finetune import finetune as finetune_on
+from coviews.evaluation.knn import TEMPERATURE, K, knn_predict, usable_k
+from coviews.evaluation.linear import Diverged, fast_probe, paper_probe
+from coviews.evaluation.quality import EXACT, alignment, feature_spread, rankme, uniformity
+from coviews.evaluation.results import Labels, accuracy, check_label_array, check_labels, confusion, per_class
+from coviews.evaluation.splits import balanced_share
 from coviews.images import Images
+from coviews.learners.frozen import device_of, seeded
 
 PAIRS = 500  # images of which two crops are compared
 PIXELS = 16  # the side that images have as a baseline: 32 is no better on CIFAR-10, and ten times as slow

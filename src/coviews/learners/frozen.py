@@ -8,9 +8,9 @@ from torch import nn
 
 
 @contextlib.contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
+def evaluating(module: nn.Module | None) -> Iterator[None]:
     """Every part of the module in eval mode and without gradients, then each part in the mode it was in."""
-    modes = [(part, part.training) for part in module.modules()]
+    modes = [(part, part.training) for part in module.modules()] if module is not None else []
     try:
         for part, _ in modes:
             part.training = False

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from coviews.errors import CoviewsError
-from coviews.evaluate.crops import AREA, random_crops
-from coviews.evaluate.features import Features, check_features, feature_batches, shown
-from coviews.evaluate.frozen import device_of
-from coviews.evaluate.lbfgs import minimise
-from coviews.evaluate.results import Labels, accuracy, check_label_array
-from coviews.evaluate.splits import balanced_parts
+from coviews.evaluation.crops import AREA, random_crops
+from coviews.evaluation.features import Features, check_features, feature_batches, shown
+from coviews.evaluation.lbfgs import minimise
+from coviews.evaluation.results import Labels, accuracy, check_label_array
+from coviews.evaluation.splits import balanced_parts
 from coviews.images import Images
+from coviews.learners.frozen import device_of
 
 # From strong to weak, each fit starts from the one before; the search ends where the held-out loss rises.
 STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)

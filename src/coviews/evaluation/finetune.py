@@ -11,13 +11,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from coviews.errors import CoviewsError
-from coviews.evaluate.crops import AREA, random_crops
-from coviews.evaluate.features import feature_batches, shown
-from coviews.evaluate.frozen import device_of, seeded
-from coviews.evaluate.linear import Diverged
-from coviews.evaluate.results import Labels, accuracy, check_label_array
-from coviews.evaluate.splits import balanced_share
+from coviews.evaluation.crops import AREA, random_crops
+from coviews.evaluation.features import feature_batches, shown
+from coviews.evaluation.linear import Diverged
+from coviews.evaluation.results import Labels, accuracy, check_label_array
+from coviews.evaluation.splits import balanced_share
 from coviews.images import Images
+from coviews.learners.frozen import device_of, seeded
 from coviews.learners.pixels import to_tensors
 
 EPOCHS, STEPS = 30, 120  # at least so many of each

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from coviews.errors import CoviewsError
-from coviews.evaluate.frozen import device_of, evaluating
 from coviews.images import Images, check_images
+from coviews.learners.frozen import device_of, evaluating
 from coviews.learners.pixels import to_tensors
 
 Features = NDArray[np.float32]  # (N, D)

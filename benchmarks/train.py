@@ -1,0 +1,158 @@
+"""What training on learned views costs: images per second of `pretrain` over those of the bare encoder step.
+
+Bare: forward, loss, backward and update of the same method on views that were made beforehand. `pretrain`: whole
+epochs of the trainer, views drawn from a queue of four policies, made, moved and normalised. lightly: its SimCLR with
+its own transform (torchvision's operations), loss and projector on the same encoder, images, batch and cores, images
+in memory, with the number of loader processes that serves it best. All in one process, in turn, medians of rounds.
+"""
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from coviews.compat import import_torchvision
+from coviews.config import PretrainSettings
+from coviews.display import Display
+from coviews.learners.pixels import to_tensors
+from coviews.ops.space import space
+from coviews.policies.learned import Policy
+from coviews.train import Trainer, _Asked, _fabric
+from measure import options, versions, write
+
+BATCH = 128
+
+
+@contextlib.contextmanager
+def trainer_of(encoder: str, images: int) -> Iterator[Trainer]:
+    settings = PretrainSettings(
+        data=f"shapes:{images}", encoder=encoder, batch_size=BATCH, tensorboard=False, accelerator="cpu",
+        save_every=1e6,
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(settings, _fabric(settings), Display(False), _Asked(), settings.data, None)
+        trainer.settings = settings.replaced(out=Path(folder) / "run")
+        trainer.open(None, False)
+        for seed in range(4):
+            trainer.queue.push(Policy.untrained(space("autoaugment"), np.random.default_rng(seed)))
+        yield trainer
+        trainer.close()
+
+
+def bare_steps(trainer: Trainer, steps: int) -> Callable[[], object]:
+    """As many optimiser steps as are asked for, on views that lie ready."""
+    b = trainer.batches
+    pairs = []
+    for step, views, _ in b.epoch(trainer.source, 1, ahead=0):
+        pairs.append(to_tensors(views, trainer.views.mean, trainer.views.std))
+        if step + 1 == steps:
+            break
+
+    def run() -> None:
+        trainer.bare.train()
+        for x1, x2 in pairs:
+            losses = trainer.bare.losses(x1, x2)
+            trainer.optimizer.zero_grad()
+            losses.each.mean().backward()
+            trainer.optimizer.step()
+            trainer.bare.after_step(losses)
+
+    return run
+
+
+def epoch(trainer: Trainer) -> Callable[[], object]:
+    def run() -> None:
+        trainer.step, trainer.total = 0, 0.0
+        trainer.train()
+        trainer.epoch += 1
+
+    return run
+
+
+def lightly_epoch(trainer: Trainer, workers: int) -> Callable[[], object]:
+    """An epoch as lightly's own example of SimCLR writes it."""
+    import_torchvision()
+    from lightly.loss import NTXentLoss
+    from lightly.models.modules import SimCLRProjectionHead
+    from lightly.transforms import SimCLRTransform
+    from PIL import Image
+
+    from coviews import make_encoder
+
+    transform = SimCLRTransform(input_size=trainer.images.images.shape[1], gaussian_blur=0.0)
+    pictures = [Image.fromarray(image) for image in trainer.images.images]
+
+    class Pictures(torch.utils.data.Dataset):
+        def __len__(self) -> int:
+            return len(pictures)
+
+        def __getitem__(self, i: int) -> list[torch.Tensor]:
+            return transform(pictures[i])
+
+    encoder = make_encoder(trainer.settings.encoder)
+    features = encoder.feature_count
+    head = SimCLRProjectionHead(features, features, features)
+    criterion = NTXentLoss(temperature=0.5)
+    optimizer = torch.optim.SGD([*encoder.parameters(), *head.parameters()], 0.03, 0.9, weight_decay=5e-4)
+    loader = torch.utils.data.DataLoader(
+        Pictures(), BATCH, shuffle=True, drop_last=True, num_workers=workers, persistent_workers=workers > 0
+    )
+
+    def run() -> None:
+        for x0, x1 in loader:
+            loss = criterion(head(encoder(x0).flatten(1)), head(encoder(x1).flatten(1)))
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return run
+
+
+def medians(systems: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Seconds of one call of each, taken in turn."""
+    times: dict[str, list[float]] = {name: [] for name in systems}
+    for call in systems.values():
+        call()  # warm up
+    for _ in range(rounds):
+        for name, call in systems.items():
+            start = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - start)
+    return {name: float(np.median(t)) for name, t in times.items()}
+
+
+def main() -> None:
+    asked = options(__doc__)
+    figures: dict[str, float] = {}
+    table = Table("", "images/s over the bare step's", "share of its time that is not the bare step's")
+    plans = {"resnet8": (3 if asked.quick else 9, 20), "resnet18": (1 if asked.quick else 3, 2)}
+    for encoder, (rounds, steps) in plans.items():
+        with trainer_of(encoder, steps * BATCH) as trainer:
+            systems = {"bare": bare_steps(trainer, steps), "pretrain": epoch(trainer)}
+            if encoder == "resnet8":
+                systems |= {f"lightly, {n} loader processes": lightly_epoch(trainer, n) for n in (0, 1, 2)}
+            t = medians(systems, rounds)
+        figures[f"pretrain_over_bare_{encoder}"] = t["bare"] / t["pretrain"]
+        for name in t:
+            table.add_row(f"{encoder}: {name}", f"{t['bare'] / t[name]:.3f}", f"{1 - t['bare'] / t[name]:.1%}")
+        if encoder == "resnet8":
+            best = min(seconds for name, seconds in t.items() if name.startswith("lightly"))
+            figures["pretrain_over_lightly_resnet8"] = best / t["pretrain"]
+            figures["views_share_pretrain_resnet8"] = max(0.0, 1 - t["bare"] / t["pretrain"])
+            figures["views_share_lightly_resnet8"] = 1 - t["bare"] / best
+    Console(width=110).print(table)
+    print(f"{torch.get_num_threads()} threads, batches of {BATCH} pairs at 32 pixels")
+    print(versions("coviews", "numpy", "numba", "torch", "torchvision", "lightly"))
+    for key, value in figures.items():
+        print(f"  {key}: {value:.4g}")
+    write(asked.json, figures)
+
+
+if __name__ == "__main__":
+    main()

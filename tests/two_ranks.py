@@ -1,0 +1,39 @@
+"""A run on one process or on two that share each batch: `two_ranks.py DEVICES FOLDER METHOD [VIEWS]`."""
+
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import coviews.learners.method
+import coviews.train
+from coviews import pretrain
+from small_runs import SMALL
+
+
+def encoder() -> nn.Module:
+    """One whose normalisation does not depend on the batch."""
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, 2, 1), nn.GroupNorm(4, 16), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.GroupNorm(4, 32),
+        nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+    )  # fmt: skip
+
+
+def projector(inputs: int, hidden: int, outputs: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, outputs))
+
+
+if __name__ == "__main__":
+    devices, folder, method = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+    views = sys.argv[4] if len(sys.argv) > 4 else "coviews"
+    torch.set_num_threads(1)
+    coviews.learners.method.make_projector = projector
+    coviews.train.objection = lambda policy: None
+    torch.manual_seed(0)
+    run = folder / f"{method}-{devices}"
+    settings = SMALL.replaced(method=method, views=views, devices=devices, out=run, save_every=0, lr=0.3)
+    done = pretrain(encoder=encoder(), settings=settings, progress=False)
+    rank = torch.distributed.get_rank() if devices > 1 else 0
+    if done.policy is not None:
+        done.policy.save(folder / f"{method}-{devices}-rank-{rank}.safetensors")
