@@ -150,7 +150,7 @@ def _published(name: str, size: int, download: bool) -> OpenedEncoder:
         if name.startswith("timm/"):
             import timm
 
-            found = timm.create_model(name.removeprefix("timm/"), pretrained=True, num_classes=0)
+            found: Any = timm.create_model(name.removeprefix("timm/"), pretrained=True, num_classes=0)
             normalisation = (tuple(found.default_cfg["mean"]), tuple(found.default_cfg["std"]))
             return OpenedEncoder(found.eval(), name, None, 3, normalisation)
         model = torchvision.models.get_model(name, weights="DEFAULT")
