@@ -8,7 +8,7 @@ INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    set up, then make a sheet of views of the built-in images: sheet.png"
+	@echo "make demo    set up, then pretrain a small encoder on the built-in images (about two minutes)"
 	@echo "make test    set up, then run the tests"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   the benchmarks (BENCH=--quick for under a minute each)"
@@ -26,7 +26,7 @@ $(VENV)/.bench-ready: $(VENV)/.ready
 	@touch $@
 
 demo: $(VENV)/.ready
-	$(BIN)/coviews preview --views random --out sheet.png
+	$(BIN)/coviews pretrain --out runs/demo --overwrite
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest $(TEST)
@@ -43,6 +43,7 @@ format: $(VENV)/.ready
 bench: $(VENV)/.bench-ready
 	$(BIN)/python benchmarks/engine.py $(BENCH)
 	$(BIN)/python benchmarks/search.py $(BENCH)
+	$(BIN)/python benchmarks/train.py $(BENCH)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

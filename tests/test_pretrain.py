@@ -42,9 +42,9 @@ def records(run, kind):
     return [r for r in Run(run).metrics() if r["kind"] == kind]
 
 
-def test_it_learns_and_leaves_what_it_should(tmp_path, capsys):
+def test_it_learns_and_leaves_what_it_should(no_guards, tmp_path, capsys):
     settings = SMALL.replaced(
-        data="shapes:600", size=32, epochs=12, batch_size=64, lr=0.12, warmup_epochs=4, search_every=4, knn_every=6,
+        data="shapes:1000", size=32, epochs=12, batch_size=64, lr=0.12, warmup_epochs=4, search_every=4, knn_every=6,
         projector=None, tensorboard=True, out=tmp_path / "run",
     )  # fmt: skip
     done = pretrain(settings=settings)

@@ -20,7 +20,7 @@ from coviews.policies.learned import Policy, load_policy
 FORMAT = 1  # of the checkpoint; goes up when an older reader would misread a newer one
 # all that a run writes: what --overwrite may delete
 _OURS = ("config.yaml", "metrics.jsonl", "broken.txt", "checkpoints", "policies", "tensorboard", "encoder.safetensors",
-         "report.html", ".lock")  # fmt: skip
+         "report.html", "evaluations.jsonl", ".lock")  # fmt: skip
 
 
 class Run:

@@ -250,7 +250,7 @@ class Trainer:
     def train(self) -> None:
         """One epoch of contrastive learning."""
         s, b = self.settings, self.batches
-        ahead = 2 if self.fabric.device.type == "cuda" else 0  # on a CPU it would only take the encoder's cores
+        ahead = 0 if self.fabric.device.type == "cpu" else 2  # beside an encoder on the CPU it would take its cores
         recent: list[Tensor] = []
         first, before = self.step, dict(self.seconds)
         self.method.train()
