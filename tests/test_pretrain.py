@@ -107,6 +107,14 @@ def test_every_view_source(views, no_guards, tmp_path):
         pretrain(settings=FAST.replaced(views=str(file), out=tmp_path / "fixed"), progress=False)
 
 
+def test_mixed_precision(tmp_path):
+    for views in ("coviews", "hardviews"):
+        settings = SMALL.replaced(precision="bf16-mixed", views=views, epochs=2, out=tmp_path / views)
+        done = pretrain(settings=settings, progress=False)
+        assert math.isfinite(records(done.path, "epoch")[-1]["loss"])
+        assert all(p.dtype == torch.float32 for p in done.encoder.parameters())
+
+
 def test_hard_views_are_the_pair_with_the_highest_loss(tmp_path, monkeypatch):
     seen = []
     old = Trainer.hardest
@@ -334,9 +342,12 @@ def test_an_out_directory_that_holds_a_run(tmp_path, capsys):
 def test_broken_and_differing_images_are_said_and_listed(tmp_path, capsys):
     write_images(tmp_path / "images", 150, broken=1)
     Image.new("RGB", (40, 20)).save(tmp_path / "images" / "wide.png")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        done = pretrain(tmp_path / "images", settings=FAST.replaced(size=None, out=tmp_path / "run"), progress=False)
+    done = pretrain(tmp_path / "images", settings=FAST.replaced(size=None, out=tmp_path / "run"))
+    said = capsys.readouterr().err
+    kept = [r["text"] for r in records(done.path, "warning")]
+    for words in ("1 broken and skipped", "1 of 152 images are not of the most common size"):
+        assert said.count(words) == 1
+        assert sum(words in text for text in kept) == 1
     assert "broken-0.png" in (done.path / "broken.txt").read_text()
     assert records(done.path, "start")[0]["broken"] == 1
 

@@ -20,7 +20,7 @@ from coviews.policies.learned import COOPERATIVE
 METHODS = ("simclr", "moco", "byol", "simsiam")
 VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
 ACCELERATORS = ("auto", "cpu", "cuda", "mps")
-PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "bf16-true", "64-true")
+PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
 
 # what may change when a run is continued: it says how and where the work is done, not what comes out
 OF_THE_MACHINE = frozenset(
@@ -132,7 +132,7 @@ class PretrainSettings:
     num_nodes: int = 1
     """Machines."""
     precision: str = "32-true"
-    """32-true, 16-mixed, bf16-mixed, bf16-true or 64-true."""
+    """32-true, 16-mixed or bf16-mixed."""
     threads: int | None = None
     """Threads that make views; all cores if none. The result does not depend on it."""
 

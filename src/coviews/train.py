@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from coviews.atomic import write_whole
 from coviews.batches import Batches
 from coviews.config import PretrainSettings
+from coviews.data.cache import memory_for_images
 from coviews.data.load import ImageSet, load_images
 from coviews.display import Display, duration
 from coviews.errors import CoviewsError
@@ -144,7 +145,11 @@ class Trainer:
     ) -> None:
         self.settings, self.fabric, self.display, self.asked, self.module = settings, fabric, display, asked, module
         with fabric.rank_zero_first(local=True):  # one process downloads or fills the cache, the others find it there
-            self.images, self.test = _load(settings, data, fabric.is_global_zero and display.wanted)
+            shown = fabric.is_global_zero and display.wanted
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                self.images, self.test = _load(settings, data, fabric.world_size, shown)
+        self.said = [str(warning.message) for warning in said]  # told when there is a run to keep it with
         _check_data(settings, self.images)
         area = settings.crop_area if settings.crop else None
         flip = 0.5 if settings.flip else 0.0
@@ -216,7 +221,7 @@ class Trainer:
             self.display.update(f"epoch {epoch}: search", step.iteration, s.search.ppo.iterations, text)
             self.stop_if_asked()  # the search will be made anew
 
-        with evaluating(self.bare), warnings.catch_warnings(record=True) as said:
+        with evaluating(self.bare), self.fabric.autocast(), warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             policy = search(
                 self.images.images,
@@ -250,7 +255,8 @@ class Trainer:
     def train(self) -> None:
         """One epoch of contrastive learning."""
         s, b = self.settings, self.batches
-        ahead = 0 if self.fabric.device.type == "cpu" else 2  # beside an encoder on the CPU it would take its cores
+        # beside an encoder on the CPU, views made ahead would only take its cores; and there, looking is free
+        ahead, check = (0, 1) if self.fabric.device.type == "cpu" else (2, CHECK)
         recent: list[Tensor] = []
         first, before = self.step, dict(self.seconds)
         self.method.train()
@@ -272,12 +278,14 @@ class Trainer:
             recent.append(loss.detach())
             self.step = step + 1
             self.lap("training")
-            if len(recent) == CHECK or self.step == b.steps or (b.ranks == 1 and (self.asked or self.due)):
-                now = torch.stack(recent).double().sum().item()
-                self.check(now / len(recent))
-                self.total += now
-                self.show(now / len(recent), first, before)
+            if len(recent) == check or self.step == b.steps or (b.ranks == 1 and (self.asked or self.due)):
+                values = torch.stack(recent).tolist()
                 recent.clear()
+                for value in values:  # one by one: the sum does not depend on when somebody looked
+                    self.total += value
+                mean = sum(values) / len(values)
+                self.check(mean)
+                self.show(mean, first, before)
                 self.lap("training")
                 if self.step < b.steps:
                     self.stop_if_asked()
@@ -289,7 +297,7 @@ class Trainer:
         """Of several views of each image, the pair with the highest loss."""
         b = self.batches
         mine = slice(b.rank * len(views[0]), (b.rank + 1) * len(views[0]))
-        with evaluating(self.bare):
+        with evaluating(self.bare), self.fabric.autocast():
             each = zip(*(e.chunk(len(views)) for e in self.bare.embed(torch.cat(views))), strict=True)
             embedded = [tuple(gathered(e) for e in view) for view in each]
             pairs = list(itertools.combinations(range(len(views)), 2))
@@ -438,6 +446,8 @@ class Trainer:
                 self.restore(state)
             where = f"epoch {self.epoch}, step {self.step}" if self.epoch <= s.epochs else "its end"
             self.display.line(f"continuing {resume} at {where}")
+            for text in self.said if state is not None else ():
+                self.display.line(f"warning: {text}")
         self.logs = Logs(s if writes else None, self.run.path, from_epoch=self.epoch if resume else 0)
 
     def note_data(self) -> None:
@@ -455,6 +465,8 @@ class Trainer:
         if self.images.broken and self.run.writes:
             lines = "".join(f"{name}\t{why}\n" for name, why in self.images.broken)
             write_whole(self.run.path / "broken.txt", lines.encode(errors="replace"))
+        for text in self.said:
+            self.warn(text)
         searches = sum(s.searches_at(e) for e in range(1, s.epochs + 1))
         self.display.line(f"{s.data}: {n:,} images of {height} x {width}, {channels} channel{'s'[: channels - 1]}")
         self.display.line(
@@ -568,9 +580,12 @@ def _fabric(settings: PretrainSettings) -> Fabric:
     return fabric
 
 
-def _load(settings: PretrainSettings, data: Any, progress: bool) -> tuple[ImageSet, ImageSet | None]:
-    s = settings
-    where: dict[str, Any] = {"root": s.data_root, "download": s.download, "cache": s.cache, "progress": progress}
+def _load(settings: PretrainSettings, data: Any, ranks: int, progress: bool) -> tuple[ImageSet, ImageSet | None]:
+    s, free = settings, memory_for_images()
+    memory = None if free is None else free // ranks
+    where: dict[str, Any] = {
+        "root": s.data_root, "download": s.download, "cache": s.cache, "memory": memory, "progress": progress
+    }  # fmt: skip
     images = load_images(
         data, size=s.size, channels=s.channels, subset=s.subset, subset_seed=s.subset_seed, max_broken=BROKEN, **where
     )
