@@ -17,13 +17,15 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from coviews.build import make_fabric
 from coviews.compat import import_torchvision
 from coviews.config import PretrainSettings
 from coviews.display import Display
 from coviews.learners.pixels import to_tensors
 from coviews.ops.space import space
 from coviews.policies.learned import Policy
-from coviews.train import Trainer, _Asked, _fabric
+from coviews.signals import Asked
+from coviews.train import Trainer
 from measure import options, versions, write
 
 BATCH = 128
@@ -36,7 +38,7 @@ def trainer_of(encoder: str, images: int) -> Iterator[Trainer]:
         save_every=1e6,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(settings, _fabric(settings), Display(False), _Asked(), settings.data, None)
+        trainer = Trainer(settings, make_fabric(settings), Display(False), Asked(), settings.data, None)
         trainer.settings = settings.replaced(out=Path(folder) / "run")
         trainer.open(None, False)
         for seed in range(4):

@@ -13,7 +13,8 @@ import torch
 import coviews
 from coviews import CoviewsError, pretrain
 from coviews.run import Run
-from coviews.train import Stopped, Trainer
+from coviews.signals import Stopped
+from coviews.train import Trainer
 from small_runs import SMALL, content, differing
 
 HERE = Path(__file__).parent

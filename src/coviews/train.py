@@ -4,46 +4,40 @@ warm up on random views; then, every K epochs, search for a policy that is hard 
 into the queue, and train on the views that the queue makes.
 """
 
-import contextlib
 import itertools
 import math
 import re
 import signal
-import threading
 import time
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.utilities.exceptions import MisconfigurationException
 from torch import Tensor, nn
 
 from coviews.atomic import write_whole
 from coviews.batches import Batches
+from coviews.build import build_method, fixed_source, load_data, make_fabric
 from coviews.config import PretrainSettings
-from coviews.data.cache import memory_for_images
-from coviews.data.load import ImageSet, load_images
-from coviews.display import Display, duration
+from coviews.display import Display
 from coviews.errors import CoviewsError
 from coviews.find_policy import search
-from coviews.guards import collapse, objection
-from coviews.learners.encoder_file import load_encoder, save_encoder
-from coviews.learners.encoders import check_encoder, make_encoder
+from coviews.guards import objection
+from coviews.journal import Journal
+from coviews.laps import Laps
+from coviews.learners.encoder_file import save_encoder
 from coviews.learners.frozen import evaluating
 from coviews.learners.gather import gathered
 from coviews.learners.method import Method
-from coviews.learners.methods import make_method
 from coviews.learners.pixels import to_tensors
-from coviews.logs import Logs
 from coviews.look import Look
 from coviews.ops.space import FINE, space
-from coviews.policies.fixed import Uniform, view_source
+from coviews.policies.fixed import Uniform
 from coviews.policies.learned import Policy, load_policy
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import ViewSource
@@ -51,19 +45,11 @@ from coviews.recipes import PRESETS
 from coviews.run import Run
 from coviews.scorer import ViewSettings
 from coviews.search.ppo import SearchStep
+from coviews.signals import Asked, Stopped, listening
 
-BROKEN = 0.01  # a larger share of unreadable images ends the run before it begins
 SEARCH, DROPOUT = 3, 4  # streams of random numbers, besides those of the batches
 PYTHON = "python: "  # what data is called that came from Python and has no name
 CHECK = 20  # steps from one look at the loss to the next: looking makes a GPU wait
-
-
-class Stopped(KeyboardInterrupt):
-    """The run was asked to stop by a signal, and has saved its state."""
-
-    def __init__(self, message: str, number: int) -> None:
-        super().__init__(message)
-        self.signal = number
 
 
 @dataclass(frozen=True)
@@ -117,8 +103,8 @@ def pretrain(
     else:
         default = PretrainSettings() if data is not None else PRESETS["demo"]
         chosen = (settings or default).replaced(**options)
-    fabric = _fabric(chosen)
-    with torch.random.fork_rng(), Display(progress and fabric.is_global_zero) as display, _signals() as asked:
+    fabric = make_fabric(chosen)
+    with torch.random.fork_rng(), Display(progress and fabric.is_global_zero) as display, listening() as asked:
         module = encoder if isinstance(encoder, nn.Module) else None
         source = chosen.data if data is None or isinstance(data, str | Path) else data
         if source == chosen.data and source.startswith(PYTHON):
@@ -139,7 +125,7 @@ class Trainer:
         settings: PretrainSettings,
         fabric: Fabric,
         display: Display,
-        asked: "_Asked",
+        asked: Asked,
         data: Any,
         module: nn.Module | None,
     ) -> None:
@@ -148,9 +134,8 @@ class Trainer:
             shown = fabric.is_global_zero and display.wanted
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                self.images, self.test = _load(settings, data, fabric.world_size, shown)
+                self.images, self.test = load_data(settings, data, fabric.world_size, shown)
         self.said = [str(warning.message) for warning in said]  # told when there is a run to keep it with
-        _check_data(settings, self.images)
         area = settings.crop_area if settings.crop else None
         flip = 0.5 if settings.flip else 0.0
         self.views = ViewSettings.of(self.images.images, crop=area, flip=flip, threads=settings.threads)
@@ -160,7 +145,7 @@ class Trainer:
         self.look_at = Look(self.images, self.test, self.views.mean, self.views.std, settings.seed)
 
         torch.manual_seed(settings.seed)  # of this process alone: pretrain gives the old state back
-        self.bare: Method = _method(settings, self.images, module)
+        self.bare: Method = build_method(settings, self.images, module)
         trained = [p for p in self.bare.parameters() if p.requires_grad]
         optimizer = torch.optim.SGD(
             trained, settings.lr, momentum=settings.sgd_momentum, weight_decay=settings.weight_decay
@@ -172,15 +157,14 @@ class Trainer:
 
         self.queue = PolicyQueue(settings.queue_size, settings.queue_p)
         self.warmup = Uniform(space(settings.space, levels=FINE), settings.search.steps, 1.0, 2)
-        self.fixed = _fixed_source(settings)
+        self.fixed = fixed_source(settings)
         self.epoch, self.step = 1, 0  # the next step to be done
         self.searched = 0  # the last epoch before which a search was made
         self.queued: list[int] = []  # the epochs of the policies in the queue, the newest first
         self.total = 0.0  # of this epoch's losses
         self.quality: dict[str, float] = {}
         self.untrained: dict[str, float] = {}  # the first look
-        self.seconds = dict.fromkeys(("training", "waiting for views", "search", "looking", "saving"), 0.0)
-        self.saved = self.mark = time.perf_counter()
+        self.laps, self.saved = Laps(), time.perf_counter()
 
     @property
     def source(self) -> ViewSource:
@@ -192,7 +176,7 @@ class Trainer:
     def run_through(self) -> Pretrained:
         """From wherever the run is to its end."""
         s = self.settings
-        self.lap()
+        self.laps()
         if self.epoch == 1 and self.step == 0 and not self.quality:
             self.look(0)
         while self.epoch <= s.epochs:
@@ -217,8 +201,7 @@ class Trainer:
 
         def on_step(step: SearchStep) -> None:
             history.append(step)
-            text = f"reward {step.reward:.3f} · over the bound {step.over:.0%} · entropy {step.entropy:.2f}"
-            self.display.update(f"epoch {epoch}: search", step.iteration, s.search.ppo.iterations, text)
+            self.journal.search_step(epoch, step)
             self.stop_if_asked()  # the search will be made anew
 
         with evaluating(self.bare), self.fabric.autocast(), warnings.catch_warnings(record=True) as said:
@@ -239,7 +222,7 @@ class Trainer:
             )
         policy.network.flat[:] = self.fabric.broadcast(policy.network.flat)
         for warning in said:
-            self.warn(str(warning.message))
+            self.journal.warn(epoch, str(warning.message))
         refused = objection(policy)
         if refused is None:
             self.run.save_policy(epoch, policy)
@@ -247,8 +230,8 @@ class Trainer:
             self.queued = [epoch, *self.queued][: s.queue_size]
         else:
             kept = f"that of epoch {self.queued[0]} stays" if self.queued else "views stay random"
-            self.warn(f"the policy searched for before epoch {epoch} is not used: {refused}; {kept}")
-        self.note_search(policy, history, refused, self.lap("search"))
+            self.journal.warn(epoch, f"the policy searched for before epoch {epoch} is not used: {refused}; {kept}")
+        self.journal.search(epoch, policy, history, refused, self.queue, self.queued, self.laps("search"))
         self.searched = epoch
         self.save()
 
@@ -258,10 +241,11 @@ class Trainer:
         # beside an encoder on the CPU, views made ahead would only take its cores; and there, looking is free
         ahead, check = (0, 1) if self.fabric.device.type == "cpu" else (2, CHECK)
         recent: list[Tensor] = []
-        first, before = self.step, dict(self.seconds)
+        first = self.step
+        self.laps.start_epoch()
         self.method.train()
         for step, views, _ in b.epoch(self.source, self.epoch, first, ahead=ahead):
-            self.lap("waiting for views")
+            self.laps("waiting for views")
             torch.manual_seed(_seed(s.seed, DROPOUT, self.epoch, step, b.rank))  # for encoders that drop parts
             tensors = to_tensors(views, self.views.mean, self.views.std, self.fabric.device)
             x1, x2 = tensors if len(tensors) == 2 else self.hardest(tensors)
@@ -277,7 +261,7 @@ class Trainer:
 
             recent.append(loss.detach())
             self.step = step + 1
-            self.lap("training")
+            self.laps("training")
             if len(recent) == check or self.step == b.steps or (b.ranks == 1 and (self.asked or self.due)):
                 values = torch.stack(recent).tolist()
                 recent.clear()
@@ -285,13 +269,14 @@ class Trainer:
                     self.total += value
                 mean = sum(values) / len(values)
                 self.check(mean)
-                self.show(mean, first, before)
-                self.lap("training")
+                self.journal.step(self.epoch, self.step, b.steps, mean, self.laps.pace((self.step - first) * b.size))
+                self.laps("training")
                 if self.step < b.steps:
                     self.stop_if_asked()
                     if self.agreed(self.due):
                         self.save()
-        self.note_epoch(rate, _spread(losses.embedding), first, before)
+        pace = self.laps.pace((self.step - first) * b.size)
+        self.journal.epoch(self.epoch, self.total / b.steps, rate, _spread(losses.embedding), pace)
 
     def hardest(self, views: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Of several views of each image, the pair with the highest loss."""
@@ -326,14 +311,8 @@ class Trainer:
             self.display.update(f"epoch {epoch}: looking at the encoder", 0, 1, "")
             self.quality = self.look_at(self.bare.encoder, self.fabric.device)
         self.quality = self.fabric.broadcast(self.quality)
-        self.run.log({"kind": "look", "epoch": epoch, **self.quality, "time": {"seconds": self.lap("looking")}})
-        self.logs({f"encoder/{name}": value for name, value in self.quality.items()}, epoch)
-        shown = f"kNN {self.quality['knn']:.1f} % · " if "knn" in self.quality else ""
-        self.display.line(f"epoch {epoch}: {shown}RankMe {self.quality['rankme']:.1f}")
+        self.journal.look(epoch, self.quality, self.laps("looking"))
         self.untrained = self.quality if epoch == 0 else self.untrained
-        said = collapse(self.quality["spread"]) if epoch else None
-        if said:
-            self.warn(f"epoch {epoch}: {said}")
 
     def check(self, loss: float) -> None:
         """A loss that is no number ends the run; the last checkpoint is from before it."""
@@ -343,71 +322,6 @@ class Trainer:
                 f"the loss is {loss} in epoch {self.epoch}, up to step {self.step} of {self.batches.steps}: the "
                 f"training diverged. Start anew with a lower --lr (now {self.settings.lr:g}). {kept}".rstrip()
             )
-
-    def note_epoch(self, rate: float, spread: float, first: int, before: dict[str, float]) -> None:
-        """Tell how the epoch went."""
-        speed, waiting, seconds = self.speed(first, before)
-        loss = self.total / self.batches.steps
-        times = {"seconds": seconds, "images_per_second": speed, "waiting": waiting}
-        self.run.log({"kind": "epoch", "epoch": self.epoch, "loss": loss, "lr": rate, "spread": spread, "time": times})
-        numbers = {"loss": loss, "lr": rate, "spread": spread, "images per second": speed, "waiting for views": waiting}
-        self.logs({f"training/{name}": value for name, value in numbers.items()}, self.epoch)
-        text = f"epoch {self.epoch}/{self.settings.epochs}: loss {loss:.4f} · lr {rate:.4f} · {speed:,.0f} images/s"
-        self.display.line(f"{text} · waiting {waiting:.0%}", always=False)
-        said = collapse(spread)
-        if said and self.epoch > 1:
-            self.warn(f"epoch {self.epoch}: {said}")
-
-    def note_search(self, policy: Policy, history: list[SearchStep], refused: str | None, seconds: float) -> None:
-        """Tell what the search found."""
-        last, seen = history[-1], policy.statistics
-        drawn = policy.sample(4096, np.random.default_rng(0)).ops  # (n, V, S)
-        shares = np.stack([(drawn == op).mean(0) for op in range(len(policy.space.ops))], -1)  # (V, S, ops)
-        self.run.log(
-            {
-                "kind": "search", "epoch": self.epoch, "refused": refused,
-                **{name: seen[name] for name in ("reference", "chance", "loss")},
-                **{name: [getattr(step, name) for step in history] for name in ("reward", "over", "entropy", "kl")},
-                "operations": list(policy.space.ops), "shares": shares.round(4).tolist(),
-                "queue": {"epochs": self.queued, "weights": self.queue.weights.tolist() if self.queued else []},
-                "time": {"seconds": seconds},
-            }
-        )  # fmt: skip
-        numbers = {"reward": last.reward, "over the bound": last.over, "entropy": last.entropy, "seconds": seconds}
-        numbers |= {f"operation {op}": share for op, share in zip(policy.space.ops, shares.mean((0, 1)), strict=True)}
-        numbers |= {f"queue weight {i + 1}": w for i, w in enumerate(self.queue.weights)} if self.queued else {}
-        self.logs({f"search/{name}": float(value) for name, value in numbers.items()}, self.epoch)
-        most = ", ".join(policy.space.ops[i] for i in np.argsort(-shares.mean((0, 1)))[:4])
-        self.display.line(
-            f"epoch {self.epoch}: searched for {duration(seconds)}: reward {history[0].reward:.3f} -> {last.reward:.3f}"
-            f" · over the bound {last.over:.0%} · entropy {history[0].entropy:.2f} -> {last.entropy:.2f} · most: {most}"
-        )
-
-    def warn(self, text: str) -> None:
-        """Tell the user, and keep it with the run."""
-        self.run.log({"kind": "warning", "epoch": self.epoch, "text": text})
-        self.display.line(f"warning: {text}")
-
-    def show(self, loss: float, first: int, before: dict[str, float]) -> None:
-        """Move the live line."""
-        speed, waiting, _ = self.speed(first, before)
-        left = ((self.settings.epochs - self.epoch + 1) * self.batches.steps - self.step) * self.batches.size / speed
-        text = f"loss {loss:.3f} · {speed:,.0f} images/s · waiting {waiting:.0%} · {duration(left)} left"
-        self.display.update(f"epoch {self.epoch}/{self.settings.epochs}", self.step, self.batches.steps, text)
-
-    def speed(self, first: int, before: dict[str, float]) -> tuple[float, float, float]:
-        """Images per second, share of the time that was waiting for views, and seconds, of this epoch so far."""
-        waited, trained = (self.seconds[name] - before[name] for name in ("waiting for views", "training"))
-        seconds = max(waited + trained, 1e-9)
-        return (self.step - first) * self.batches.size / seconds, waited / seconds, seconds
-
-    def lap(self, name: str | None = None) -> float:
-        """The time since the last lap, which was spent on this."""
-        now = time.perf_counter()
-        spent, self.mark = now - self.mark, now
-        if name is not None:
-            self.seconds[name] += spent
-        return spent
 
     @property
     def due(self) -> bool:
@@ -430,56 +344,34 @@ class Trainer:
 
     def open(self, resume: Path | None, overwrite: bool) -> None:
         """Make the run's folder, or go on from its checkpoint."""
-        s, writes = self.settings, self.fabric.is_global_zero
+        s, writes, state = self.settings, self.fabric.is_global_zero, None
         if resume is None:
             path = s.out or Path("runs") / f"{_short(s.data)}-{_short(s.views)}-{datetime.now():%Y%m%d-%H%M%S}"
             self.run = Run.create(self.fabric.broadcast(path), s, overwrite=overwrite, writes=writes)
             self.fabric.barrier()
-            self.note_data()
         else:
             self.run = Run.open(resume, writes=writes)
             state = self.run.load()
             self.run.start_metrics(state["metrics"] if state else 0)
-            if state is None:
-                self.note_data()
-            else:
-                self.restore(state)
+        if state is not None:
+            self.restore(state)
+        self.journal = Journal(s, self.run, self.display, from_epoch=self.epoch if resume else 0)
+        if resume is not None:
             where = f"epoch {self.epoch}, step {self.step}" if self.epoch <= s.epochs else "its end"
             self.display.line(f"continuing {resume} at {where}")
-            for text in self.said if state is not None else ():
-                self.display.line(f"warning: {text}")
-        self.logs = Logs(s if writes else None, self.run.path, from_epoch=self.epoch if resume else 0)
-
-    def note_data(self) -> None:
-        """What is trained, for the user and for the run; and which images could not be read."""
-        s, (n, height, width, channels) = self.settings, self.images.images.shape
-        parameters = sum(p.numel() for p in self.bare.encoder.parameters())
-        self.run.log(
-            {
-                "kind": "start", "images": n, "height": height, "width": width, "channels": channels,
-                "classes": list(self.images.classes or ()), "labelled": self.images.labels is not None,
-                "broken": len(self.images.broken), "parameters": parameters, "looks_at": self.look_at.what,
-                "mean": self.views.mean, "std": self.views.std,
-            }
-        )  # fmt: skip
-        if self.images.broken and self.run.writes:
-            lines = "".join(f"{name}\t{why}\n" for name, why in self.images.broken)
-            write_whole(self.run.path / "broken.txt", lines.encode(errors="replace"))
-        for text in self.said:
-            self.warn(text)
-        searches = sum(s.searches_at(e) for e in range(1, s.epochs + 1))
-        self.display.line(f"{s.data}: {n:,} images of {height} x {width}, {channels} channel{'s'[: channels - 1]}")
-        self.display.line(
-            f"{s.method} on {s.encoder} ({parameters / 1e6:.1f} M parameters), {s.views} views, {s.epochs} epochs of "
-            f"{self.batches.steps} steps" + (f", {searches} searches" if searches else "") + f" -> {self.run.path}"
-        )
+        if state is None:
+            parameters = sum(p.numel() for p in self.bare.encoder.parameters())
+            self.journal.start(self.images, self.views, parameters, self.batches.steps, self.look_at.what, self.said)
+            if self.images.broken and writes:
+                lines = "".join(f"{name}\t{why}\n" for name, why in self.images.broken)
+                write_whole(self.run.path / "broken.txt", lines.encode(errors="replace"))
 
     def save(self) -> None:
         """Write the checkpoint: all that the rest of the run depends on."""
-        self.lap("training")
+        self.laps("training")
         if not all(bool(torch.isfinite(p).all()) for p in self.bare.parameters()):
             self.check(math.nan)
-        self.lap("saving")
+        self.laps("saving")
         self.run.save(
             {
                 "settings": self.settings.to_yaml(),
@@ -490,13 +382,13 @@ class Trainer:
                 "queued": self.queued,
                 "quality": self.quality,
                 "untrained": self.untrained,
-                "seconds": self.seconds,
+                "seconds": self.laps.seconds,
                 "method": self.bare.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 "precision": self.fabric._precision.state_dict(),  # the scale of half-precision gradients
             }
         )
-        self.lap("saving")
+        self.laps("saving")
         self.saved = time.perf_counter()
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -505,8 +397,9 @@ class Trainer:
             self.bare.load_state_dict(state["method"])
             self.optimizer.load_state_dict(state["optimizer"])
             self.fabric._precision.load_state_dict(state["precision"])
-            for name in ("epoch", "step", "total", "searched", "queued", "quality", "untrained", "seconds"):
+            for name in ("epoch", "step", "total", "searched", "queued", "quality", "untrained"):
                 setattr(self, name, state[name])
+            self.laps.seconds.update(state["seconds"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             why = " ".join(str(error).split())[:200]
             raise CoviewsError(f"the checkpoint {self.run.checkpoint} does not fit this run: {why}") from error
@@ -526,34 +419,17 @@ class Trainer:
                 mean=self.views.mean,
                 std=self.views.std,
             )
-        total = sum(self.seconds.values())
-        shares = " · ".join(f"{name} {spent / total:.0%}" for name, spent in self.seconds.items() if spent)
-        say = self.display.line
-        say(f"done in {duration(total)}: {shares}")
-        if "knn" in self.quality:
-            say(
-                f"kNN accuracy {self.quality['knn']:.1f} % (untrained {self.untrained['knn']:.1f} %): "
-                f"{self.look_at.what}"
-            )
-        say(f"run      {self.run.path}")
-        if self.queued:
-            say(f"policy   {self.run.policy_path(self.queued[0])}")
-        say(f"encoder  {self.run.encoder}")
-        say(snippet(self.run.path, self.module is not None))
-        policy = self.queue.policies[0] if len(self.queue) else None
+        policy = self.run.policy_path(self.queued[0]) if self.queued else None
+        seconds = self.laps.seconds
+        self.journal.end(seconds, self.quality, self.untrained, self.look_at.what, policy, self.module is not None)
         self.fabric.barrier()
-        return Pretrained(self.run.path, self.bare.encoder, policy, self.quality, self.seconds)
+        newest = self.queue.policies[0] if len(self.queue) else None
+        return Pretrained(self.run.path, self.bare.encoder, newest, self.quality, dict(seconds))
 
     def close(self) -> None:
         """Let go of the files."""
         self.run.close()
-        self.logs.close()
-
-
-def snippet(path: Path, own_module: bool = False) -> str:
-    """How to load the encoder of a run."""
-    into = ", into=your_module" if own_module else ""
-    return f"load it  import coviews; encoder = coviews.load_encoder({str(path)!r}{into})"
+        self.journal.close()
 
 
 def learning_rate(settings: PretrainSettings, step: int, steps: int) -> float:
@@ -563,84 +439,6 @@ def learning_rate(settings: PretrainSettings, step: int, steps: int) -> float:
     if step < rise:
         return peak * (step + 1) / (rise + 1)
     return peak * (1 + math.cos(math.pi * (step - rise) / (total - rise))) / 2
-
-
-def _fabric(settings: PretrainSettings) -> Fabric:
-    s = settings
-    many = s.devices * s.num_nodes > 1
-    try:
-        fabric = Fabric(
-            accelerator=s.accelerator, devices=s.devices, num_nodes=s.num_nodes, precision=cast(Any, s.precision),
-            strategy="ddp" if many else "auto",
-        )  # fmt: skip
-        if many:
-            fabric.launch()
-    except (MisconfigurationException, RuntimeError, ValueError) as error:
-        raise CoviewsError(f"cannot use --accelerator {s.accelerator} --devices {s.devices}: {error}") from error
-    return fabric
-
-
-def _load(settings: PretrainSettings, data: Any, ranks: int, progress: bool) -> tuple[ImageSet, ImageSet | None]:
-    s, free = settings, memory_for_images()
-    memory = None if free is None else free // ranks
-    where: dict[str, Any] = {
-        "root": s.data_root, "download": s.download, "cache": s.cache, "memory": memory, "progress": progress
-    }  # fmt: skip
-    images = load_images(
-        data, size=s.size, channels=s.channels, subset=s.subset, subset_seed=s.subset_seed, max_broken=BROKEN, **where
-    )
-    if s.test_data is None:
-        return images, None
-    if images.labels is None:
-        raise CoviewsError(f"--test-data needs training images with labels, and {s.data} has none")
-    _, height, width, channels = images.images.shape
-    test = load_images(s.test_data, size=(height, width), channels=channels, max_broken=BROKEN, **where)
-    if test.labels is None:
-        raise CoviewsError(f"--test-data {s.test_data} has no labels")
-    return images, test
-
-
-def _check_data(settings: PretrainSettings, images: ImageSet) -> None:
-    if len(images) < settings.batch_size:
-        raise CoviewsError(
-            f"--batch-size {settings.batch_size} is more than the {len(images)} images of {settings.data}: "
-            "choose a smaller one"
-        )
-    if settings.learns_views and len(images) < settings.search.batch:
-        raise CoviewsError(
-            f"a search needs {settings.search.batch} images, and {settings.data} has {len(images)}: "
-            "give --search.batch and --search.ppo.samples smaller ones"
-        )
-
-
-def _method(settings: PretrainSettings, images: ImageSet, module: nn.Module | None) -> Method:
-    s, (_, height, width, channels) = settings, images.images.shape
-    encoder = module if module is not None else make_encoder(s.encoder, (height, width), channels)
-    features = check_encoder(encoder, (height, width), channels, s.encoder)
-    if s.init_from is not None:
-        load_encoder(s.init_from, into=encoder).train()
-    options: dict[str, Any] = {"projector_hidden": s.projector, "projector_outputs": s.projector}
-    if s.temperature is not None:
-        options["temperature"] = s.temperature
-    if s.method in ("moco", "byol"):
-        options["momentum"] = s.momentum
-    if s.method == "moco":
-        options |= {"queue": s.bank, "seed": s.seed}
-        if 2 * s.batch_size > s.bank:
-            raise CoviewsError(f"--bank {s.bank} must hold both views of --batch-size {s.batch_size} pairs")
-    return make_method(s.method, encoder, features, **options)
-
-
-def _fixed_source(settings: PretrainSettings) -> ViewSource | None:
-    """Who makes the views all the time, if nothing is learned."""
-    s = settings
-    if s.learns_views:
-        return None
-    if s.views == "hardviews":
-        return view_source(s.hard_source, views=s.hard_views)
-    if s.views.endswith(".safetensors"):
-        return load_policy(s.views)
-    return view_source(s.views, **({"magnitude": s.magnitude} if s.views == "randaugment" else {}))
 
 
 def _name(data: Any) -> str:
@@ -661,31 +459,3 @@ def _seed(*numbers: int) -> int:
 
 def _short(name: str) -> str:
     return re.sub(r"[^\w%+-]+", "-", Path(name).stem if "/" in name else name).strip("-") or "run"
-
-
-class _Asked:
-    """Whether a signal asked the run to stop; a second one ends it at once."""
-
-    def __init__(self) -> None:
-        self.signal: int | None = None
-
-    def __bool__(self) -> bool:
-        return self.signal is not None
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[_Asked]:
-    asked = _Asked()
-    before: dict[int, Any] = {}
-
-    def ask(number: int, _: Any) -> None:
-        asked.signal = number
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-
-    if threading.current_thread() is threading.main_thread():
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

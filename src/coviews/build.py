@@ -1,0 +1,103 @@
+"""From settings to things: devices, images, the method with its encoder, the view source."""
+
+from typing import Any, cast
+
+from lightning_fabric import Fabric
+from lightning_fabric.utilities.exceptions import MisconfigurationException
+from torch import nn
+
+from coviews.config import PretrainSettings
+from coviews.data.cache import memory_for_images
+from coviews.data.load import ImageSet, load_images
+from coviews.errors import CoviewsError
+from coviews.learners.encoder_file import load_encoder
+from coviews.learners.encoders import check_encoder, make_encoder
+from coviews.learners.method import Method
+from coviews.learners.methods import make_method
+from coviews.policies.fixed import view_source
+from coviews.policies.learned import load_policy
+from coviews.policies.subpolicy import ViewSource
+
+BROKEN = 0.01  # a larger share of unreadable images ends the run before it begins
+
+
+def make_fabric(settings: PretrainSettings) -> Fabric:
+    """The devices, with one process for each."""
+    s = settings
+    many = s.devices * s.num_nodes > 1
+    try:
+        fabric = Fabric(
+            accelerator=s.accelerator, devices=s.devices, num_nodes=s.num_nodes, precision=cast(Any, s.precision),
+            strategy="ddp" if many else "auto",
+        )  # fmt: skip
+        if many:
+            fabric.launch()
+    except (MisconfigurationException, RuntimeError, ValueError) as error:
+        raise CoviewsError(f"cannot use --accelerator {s.accelerator} --devices {s.devices}: {error}") from error
+    return fabric
+
+
+def load_data(settings: PretrainSettings, data: Any, ranks: int, progress: bool) -> tuple[ImageSet, ImageSet | None]:
+    """The training images, and the test images if there are any."""
+    s, free = settings, memory_for_images()
+    memory = None if free is None else free // ranks
+    where: dict[str, Any] = {
+        "root": s.data_root, "download": s.download, "cache": s.cache, "memory": memory, "progress": progress
+    }  # fmt: skip
+    images = load_images(
+        data, size=s.size, channels=s.channels, subset=s.subset, subset_seed=s.subset_seed, max_broken=BROKEN, **where
+    )
+    _check_data(s, images)
+    if s.test_data is None:
+        return images, None
+    if images.labels is None:
+        raise CoviewsError(f"--test-data needs training images with labels, and {s.data} has none")
+    _, height, width, channels = images.images.shape
+    test = load_images(s.test_data, size=(height, width), channels=channels, max_broken=BROKEN, **where)
+    if test.labels is None:
+        raise CoviewsError(f"--test-data {s.test_data} has no labels")
+    return images, test
+
+
+def _check_data(settings: PretrainSettings, images: ImageSet) -> None:
+    if len(images) < settings.batch_size:
+        raise CoviewsError(
+            f"--batch-size {settings.batch_size} is more than the {len(images)} images of {settings.data}: "
+            "choose a smaller one"
+        )
+    if settings.learns_views and len(images) < settings.search.batch:
+        raise CoviewsError(
+            f"a search needs {settings.search.batch} images, and {settings.data} has {len(images)}: "
+            "give --search.batch and --search.ppo.samples smaller ones"
+        )
+
+
+def build_method(settings: PretrainSettings, images: ImageSet, module: nn.Module | None) -> Method:
+    """The encoder and the method that trains it."""
+    s, (_, height, width, channels) = settings, images.images.shape
+    encoder = module if module is not None else make_encoder(s.encoder, (height, width), channels)
+    features = check_encoder(encoder, (height, width), channels, s.encoder)
+    if s.init_from is not None:
+        load_encoder(s.init_from, into=encoder).train()
+    options: dict[str, Any] = {"projector_hidden": s.projector, "projector_outputs": s.projector}
+    if s.temperature is not None:
+        options["temperature"] = s.temperature
+    if s.method in ("moco", "byol"):
+        options["momentum"] = s.momentum
+    if s.method == "moco":
+        options |= {"queue": s.bank, "seed": s.seed}
+        if 2 * s.batch_size > s.bank:
+            raise CoviewsError(f"--bank {s.bank} must hold both views of --batch-size {s.batch_size} pairs")
+    return make_method(s.method, encoder, features, **options)
+
+
+def fixed_source(settings: PretrainSettings) -> ViewSource | None:
+    """Who makes the views all the time, if nothing is learned."""
+    s = settings
+    if s.learns_views:
+        return None
+    if s.views == "hardviews":
+        return view_source(s.hard_source, views=s.hard_views)
+    if s.views.endswith(".safetensors"):
+        return load_policy(s.views)
+    return view_source(s.views, **({"magnitude": s.magnitude} if s.views == "randaugment" else {}))

@@ -1,0 +1,44 @@
+"""Being asked to stop: by Ctrl-C, or by a machine that is about to be taken away."""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+
+class Stopped(KeyboardInterrupt):
+    """The run was asked to stop by a signal, and has saved its state."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.signal = number
+
+
+class Asked:
+    """Whether a signal asked the run to stop."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.signal is not None
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[Asked]:
+    """Note SIGINT and SIGTERM instead of ending; a second one ends the process at once."""
+    asked = Asked()
+    before: dict[int, Any] = {}
+
+    def ask(number: int, _: Any) -> None:
+        asked.signal = number
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+    if threading.current_thread() is threading.main_thread():  # no other thread may set handlers
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
