@@ -90,7 +90,8 @@ def test_everything_is_in_the_result_and_nothing_changes(encoder, train, test, s
     assert made["images"] == {"train": 400, "test": 200, "left_out": 0}
     assert made["features"] == 256
     assert set(made["quality"]) == {"rankme", "spread", "uniformity", "alignment"}
-    assert made["missing"] == made["notes"] == []
+    assert made["missing"] == []
+    assert made["notes"] == ["kNN asks 16 neighbours, not 200: at most one for every 25 of 400 training images"]
     assert made["linear"]["accuracy"] > 0.5  # four classes
     assert sum(map(sum, made["confusion"])) == 200
     assert np.trace(made["confusion"]) == 200 * made["linear"]["accuracy"]
@@ -103,6 +104,7 @@ def test_everything_is_in_the_result_and_nothing_changes(encoder, train, test, s
     assert made["baselines"]["pixels"]["linear"]["accuracy"] > 0.5
     assert len(made["paper"]["accuracies"]) == 5
     assert made["finetune"]["5%"]["images"] == 20
+    assert made["baselines"]["untrained"]["finetune"]["5%"]["images"] == 20
 
     bank, queries = (features(encoder, s.images, **settings) for s in (train, test))
     wanted = knn_accuracy(bank, train.labels, queries, test.labels, k=made["knn"]["k"])
@@ -125,12 +127,14 @@ def test_images_pass_the_encoder_once(encoder, train, test, settings):
 
 def test_without_labels_it_says_what_needs_them(encoder, train, test, settings):
     for sets in ((Set(train.images, None, None), None), (train, Set(test.images, None, None))):
-        made = evaluate(encoder, *sets, **settings, finetune=(0.1,))
+        made = evaluate(encoder, *sets, **settings, finetune=(0.1,), untrained=fresh)
         assert set(made["quality"]) == {"rankme", "spread", "uniformity", "alignment"}
         names = [entry["name"] for entry in made["missing"]]
-        assert names == ["knn", "linear", "per_class", "confusion", "baselines", "finetune"]
-        assert all("needs labels" in entry["reason"] for entry in made["missing"])
+        assert names == ["knn", "linear", "per_class", "confusion", "pixels", "finetune"]
+        assert all("need labels" in entry["reason"] for entry in made["missing"])
         assert "knn" not in made
+        assert set(made["baselines"]["untrained"]) == {"quality"}
+        assert set(made["baselines"]["untrained"]["quality"]) == set(made["quality"])
 
 
 def test_without_a_test_set_a_fifth_is_held_out(encoder, train, settings):

@@ -248,13 +248,13 @@ def test_bad_images_and_encoders_are_named(images):
 
 
 def test_a_bar_appears_only_in_a_terminal_and_late(images, monkeypatch, capsys):
-    from coviews.evaluation import features as module
+    from coviews import late_bar
 
     pool = nn.AvgPool2d(32)
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     wanted = features(pool, images, MEAN, STD, batch=4, progress=True)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(module, "_PATIENCE", -1.0)
+    monkeypatch.setattr(late_bar, "_PATIENCE", -1.0)
     np.testing.assert_array_equal(features(pool, images, MEAN, STD, batch=4, progress=True), wanted)
     assert "features" in capsys.readouterr().err
     monkeypatch.setenv("TTY_COMPATIBLE", "0")

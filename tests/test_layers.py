@@ -10,14 +10,15 @@ ALLOWED = {
     "errors": set(),
     "compat": set(),
     "images": {"errors"},
+    "late_bar": {"display"},
     "atomic": {"errors"},
     "ops": {"errors", "images", "ops"},
     "policies": {"atomic", "errors", "ops", "policies"},
     "learners": {"atomic", "compat", "errors", "images", "learners"},
     "search": {"errors", "ops", "policies", "search"},
-    "data": {"atomic", "compat", "errors", "images", "data"},
-    "evaluation": {"compat", "errors", "images", "learners", "ops", "evaluation"},
-    "report": {"errors", "ops", "policies", "report"},
+    "data": {"atomic", "compat", "errors", "images", "late_bar", "data"},
+    "evaluation": {"compat", "errors", "images", "late_bar", "learners", "ops", "evaluation"},
+    "report": {"atomic", "config", "data", "errors", "images", "ops", "policies", "report", "search"},
 }
 # `policies` and `search` never see an image, an encoder or a data set; the engine is what makes images
 FORBIDDEN = {"policies": "coviews.ops.engine", "search": "coviews.ops.engine"}

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from coviews import CoviewsError
+from coviews import CoviewsError, late_bar
 from coviews.data import files, progress
 from coviews.data.load import ImageSet, load_images
 from coviews.data.shapes import SHAPE_CLASSES, make_shapes
@@ -315,7 +315,7 @@ def test_progress_bar_appears_when_it_takes_long(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     load_images(tmp_path, progress=True)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(progress, "_PATIENCE", -1)
+    monkeypatch.setattr(late_bar, "_PATIENCE", -1)
     assert len(load_images(tmp_path, progress=True)) == 1
     assert "decoding images" in capsys.readouterr().err
 

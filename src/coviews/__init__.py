@@ -19,23 +19,35 @@ from coviews.search.ppo import PPOSettings, SearchStep
 from coviews.search.reward import BoundedReward
 
 if TYPE_CHECKING:
+    from coviews.assess import Evaluation, evaluate
     from coviews.config import PretrainSettings
+    from coviews.embedding import Embedding, embed
+    from coviews.exported import Exported, export
     from coviews.learners.encoder_file import load_encoder
     from coviews.learners.encoders import make_encoder
     from coviews.learners.losses import info_nce
     from coviews.learners.pixels import channel_statistics, to_tensors
+    from coviews.nearest_images import Neighbours, neighbours
     from coviews.train import Pretrained, pretrain
 
 __version__ = "0.1.0"
 
 # what needs torch is imported when it is asked for: making views does not wait for it
 _LATE = {
+    "Embedding": "coviews.embedding",
+    "Evaluation": "coviews.assess",
+    "Exported": "coviews.exported",
+    "Neighbours": "coviews.nearest_images",
     "PretrainSettings": "coviews.config",
     "Pretrained": "coviews.train",
     "channel_statistics": "coviews.learners.pixels",
+    "embed": "coviews.embedding",
+    "evaluate": "coviews.assess",
+    "export": "coviews.exported",
     "info_nce": "coviews.learners.losses",
     "load_encoder": "coviews.learners.encoder_file",
     "make_encoder": "coviews.learners.encoders",
+    "neighbours": "coviews.nearest_images",
     "pretrain": "coviews.train",
     "to_tensors": "coviews.learners.pixels",
 }
@@ -44,7 +56,11 @@ __all__ = [
     "OPS",
     "BoundedReward",
     "CoviewsError",
+    "Embedding",
+    "Evaluation",
+    "Exported",
     "ImageSet",
+    "Neighbours",
     "NetworkSettings",
     "PPOSettings",
     "Policy",
@@ -59,12 +75,16 @@ __all__ = [
     "ViewSource",
     "apply_op",
     "channel_statistics",
+    "embed",
+    "evaluate",
+    "export",
     "info_nce",
     "load_encoder",
     "load_images",
     "load_policy",
     "make_encoder",
     "make_views",
+    "neighbours",
     "pretrain",
     "search",
     "space",

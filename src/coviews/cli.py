@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 from numpy.typing import NDArray
-from PIL import Image
 
 import coviews
 from coviews.config import PretrainSettings, read_settings
+from coviews.data.choice import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.engine import make_views
@@ -25,6 +25,7 @@ from coviews.policies.fixed import view_source
 from coviews.policies.learned import load_policy
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 from coviews.recipes import preset as preset_settings
+from coviews.report.picture_file import check_picture, save_picture
 from coviews.report.sheet import contact_sheet
 
 _ENOUGH = 128  # images of which a sheet shows some: no need to decode a whole large folder
@@ -62,10 +63,10 @@ def preview(
     _check_range("pairs", pairs, 1, 20)
     _check_range("seed", seed, 0, 2**63)
     source = _source(views, magnitude)
-    _check_picture(out)
+    check_picture(out)
     images = load_images(data, size=size, limit=max(_ENOUGH, rows), progress=True)
     generator = np.random.default_rng(seed)
-    shown = _chosen(images, rows, generator)
+    shown = varied(images, rows, generator)
 
     def draw(batch: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], Subpolicies]:
         done = source.sample(len(batch), generator).applied(generator)
@@ -83,7 +84,7 @@ def preview(
         note=f"under each view what was done to it, in this order{after}",
         captions=_captions(images, shown),
     )
-    _save(sheet, out)
+    save_picture(sheet, out)
     print(f"wrote {out}: {views} views of {len(shown)} image{'s' if len(shown) > 1 else ''}")
 
 
@@ -121,6 +122,43 @@ def pretrain(
     from coviews.train import pretrain as train
 
     train(settings=settings, resume=resume, overwrite=overwrite, progress=progress)
+
+
+def report(
+    runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")],
+    *,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    figures: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+) -> None:
+    """Write a page on what a run learned, finished or not; of several runs, one that compares them.
+
+    Args:
+        runs: The folders of the runs.
+        out: Where to write the page; by default report.html in the run's folder, or comparison.html here.
+        figures: A folder for every chart as a file, PNG and SVG (needs matplotlib).
+    """
+    from coviews.report.command import write
+
+    for path in write(runs, out, figures):
+        print(f"wrote {path}")
+
+
+def watch(
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")],
+    *,
+    port: int = 0,
+) -> None:
+    """Serve the page of a run to this machine only, made anew as the run goes on, until Ctrl-C.
+
+    Args:
+        run: The run's folder.
+        port: Where to serve it; by default a free one.
+    """
+    from coviews.report.watch import Watched
+
+    with Watched(run, port) as server:
+        print(f"open {server.address} (Ctrl-C ends it)", flush=True)
+        server.serve_forever()
 
 
 def _starting_settings(arguments: list[str]) -> PretrainSettings:
@@ -174,7 +212,215 @@ def _is_run(folder: str) -> bool:
     return True
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"preview": preview, "pretrain": pretrain}
+# options that may be left out
+_Data = Annotated[str | None, tyro.conf.arg(metavar="DATA")]
+_Text = Annotated[str | None, tyro.conf.arg(metavar="STR")]
+_Int = Annotated[int | None, tyro.conf.arg(metavar="INT")]
+_Path = Annotated[Path | None, tyro.conf.arg(metavar="PATH")]
+
+
+def evaluate(
+    source: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN_OR_ENCODER")],
+    *,
+    data: _Data = None,
+    test_data: _Data = None,
+    k: int = 200,
+    temperature: float = 0.1,
+    paper: bool = False,
+    finetune: Annotated[tuple[str, ...], tyro.conf.arg(metavar="SHARE [SHARE ...]")] = (),
+    baselines: bool = True,
+    seed: int = 0,
+    architecture: _Text = None,
+    size: _Int = None,
+    subset: _Text = None,
+    subset_seed: _Int = None,
+    data_root: _Path = None,
+    download: bool = False,
+    cache: _Path = None,
+    batch_size: int = 256,
+    device: str = "auto",
+    out: _Path = None,
+    progress: bool = True,
+) -> None:
+    """Tell what an encoder is worth: kNN, linear probe and quality without labels, beside baselines.
+
+    Args:
+        source: The folder of a run (finished or not), its encoder.safetensors, a state dict from elsewhere (with
+            --architecture), or the name of an encoder with published weights (with --download).
+        data: Images to learn from, as for pretrain; by default those of the run.
+        test_data: Images to judge; by default those of the run, or else a fifth of --data is held out.
+        k: Neighbours that vote in kNN; at most one for every 25 images to learn from.
+        temperature: Of their vote.
+        paper: The paper's linear probe as well: SGD, 100 epochs of random crops, five heads. It takes a hundred
+            passes of the images.
+        finetune: Shares of the labels, such as 1% 10%, to fine-tune a copy of the encoder with.
+        baselines: Measure the untrained encoder and raw pixels too.
+        seed: For all that is drawn.
+        architecture: The name of the encoder that a state dict is of, such as resnet50.
+        size: The side of the images in pixels; by default that of the encoder's training, or their own.
+        subset: Learn from a part: '10%' or a number of images; of a run's own data by default what the run took.
+        subset_seed: Chooses the subset.
+        data_root: Where known sets are; by default as in the run, or 'data'.
+        download: Fetch a known set, or published weights.
+        cache: Where images that do not fit into memory are kept decoded.
+        batch_size: Images that pass the encoder at once.
+        device: auto, cpu, cuda or mps.
+        out: The file that the results are added to, one line of JSON; by default evaluations.jsonl in the run, if it
+            is one.
+        progress: Show what is going on where it takes long.
+    """
+    from rich.console import Console
+
+    from coviews.assess import evaluate as assess
+
+    made = assess(
+        source, data, test_data, k=k, temperature=temperature, paper=paper, finetune=finetune, baselines=baselines,
+        seed=seed, architecture=architecture, size=size, subset=subset, subset_seed=subset_seed, data_root=data_root,
+        download=download, cache=cache, batch_size=batch_size, device=device, out=out, progress=progress,
+    )  # fmt: skip
+    console = Console(highlight=False)
+    if console.is_terminal:
+        console.print(made)
+    else:
+        print(made)
+    if made.kept is not None:
+        print(f"\nadded to {made.kept}")
+
+
+_Source = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
+
+
+def embed(
+    run: _Source,
+    *,
+    data: _Data = None,
+    out: Path = Path("features.npz"),
+    map: _Path = None,
+    map_method: str = "pca",
+    overwrite: bool = False,
+    size: _Int = None,
+    subset: _Text = None,
+    data_root: _Path = None,
+    download: bool = False,
+    cache: _Path = None,
+    architecture: _Text = None,
+    batch_size: int = 256,
+    device: str = "auto",
+    seed: int = 0,
+    progress: bool = True,
+) -> None:
+    """Write the features of images to a file, with their names and labels; cut off, it goes on where it was.
+
+    Args:
+        run: The folder of a run, finished or not; or an encoder from elsewhere, as for evaluate.
+        data: Images, as for pretrain; by default those of the run.
+        out: The file to write, .npz or .parquet.
+        map: A picture to draw as well: a dot for each image, similar ones close to each other.
+        map_method: How features become places on the map: pca, or umap (needs umap-learn).
+        overwrite: Replace a file that is there.
+        size: The side of the images in pixels, if not that of the encoder's training.
+        subset: Only a part: '10%' or a number of images; of a run's own data by default what the run took.
+        data_root: Where known sets are; by default as in the run, or 'data'.
+        download: Fetch a known set, or published weights.
+        cache: Where images that do not fit into memory are kept decoded.
+        architecture: The name of the encoder that a state dict is of, such as resnet50.
+        batch_size: Images that pass the encoder at once.
+        device: auto, cpu, cuda or mps.
+        seed: Chooses the images on the map if there are very many, and starts UMAP.
+        progress: Show what is going on where it takes long.
+    """
+    _check_range("seed", seed, 0, 2**32 - 1)
+    made = coviews.embed(
+        run, data, out=out, map=map, map_method=map_method, overwrite=overwrite, size=size, subset=subset,
+        data_root=data_root, download=download, cache=cache, architecture=architecture, batch_size=batch_size,
+        device=device, seed=seed, progress=progress,
+    )  # fmt: skip
+    known = [what for what, value in (("names", made.names), ("labels", made.labels)) if value is not None]
+    beside = f", with {' and '.join(known)}" if known else ""
+    print(f"wrote {out}: {made.shape[0]:,} images, {made.shape[1]:,} features each{beside}")
+    if map is not None:
+        print(f"wrote {map}")
+
+
+def export(
+    run: _Source,
+    *,
+    format: _Text = None,
+    out: _Path = None,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> None:
+    """Write the encoder to files that need no coviews, and print the Python that loads them.
+
+    Args:
+        run: The folder of a run, finished or not, or its encoder.safetensors.
+        format: torchvision or timm for an encoder of that library, state-dict for any, or onnx (checked by running
+            it); by default the library's.
+        out: The file to write: .safetensors, .pt or .pth, or .onnx; by default it is called by the run.
+        overwrite: Replace files that are there.
+        progress: Show what is going on where it takes long.
+    """
+    made = coviews.export(run, format, out=out, overwrite=overwrite, progress=progress)
+    print(f"wrote {', '.join(str(file) for file in made.files)}", file=sys.stderr)
+    if made.difference is not None:
+        print(f"onnxruntime and torch differ by {made.difference:.1g} of the largest feature", file=sys.stderr)
+    print(made.snippet, end="")
+
+
+def neighbours(
+    run: _Source,
+    *,
+    data: _Data = None,
+    query: Annotated[tyro.conf.UseAppendAction[tuple[Path, ...]], tyro.conf.arg(metavar="IMAGE")] = (),
+    out: Path = Path("neighbours.png"),
+    count: int = 10,
+    seed: int = 0,
+    size: _Int = None,
+    subset: _Text = None,
+    data_root: _Path = None,
+    download: bool = False,
+    cache: _Path = None,
+    architecture: _Text = None,
+    device: str = "auto",
+    progress: bool = True,
+) -> None:
+    """Draw images and their nearest neighbours by the encoder: what to look at first.
+
+    Args:
+        run: The folder of a run, finished or not; or an encoder from elsewhere, as for evaluate.
+        data: Among which images to look, as for pretrain; by default those of the run.
+        query: An image file or a folder of some; may be given several times. By default a few of the data at random.
+        out: Where to write the picture; its extension says which format. An older one is replaced.
+        count: Neighbours of each.
+        seed: Chooses the images, if none are given.
+        size: The side of the images in pixels, if not that of the encoder's training.
+        subset: Look among a part only: '10%' or a number of images; by default what the run took, or all.
+        data_root: Where known sets are; by default as in the run, or 'data'.
+        download: Fetch a known set, or published weights.
+        cache: Where images that do not fit into memory are kept decoded.
+        architecture: The name of the encoder that a state dict is of, such as resnet50.
+        device: auto, cpu, cuda or mps.
+        progress: Show what is going on where it takes long.
+    """
+    _check_range("seed", seed, 0, 2**63)
+    made = coviews.neighbours(
+        run, data, query=query, out=out, count=count, seed=seed, size=size, subset=subset, data_root=data_root,
+        download=download, cache=cache, architecture=architecture, device=device, progress=progress,
+    )  # fmt: skip
+    shown = "1 image with its" if len(made.queries) == 1 else f"{len(made.queries)} images, each with its"
+    print(f"wrote {out}: {shown} {count} nearest of {len(made.images):,}")
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "preview": preview,
+    "pretrain": pretrain,
+    "evaluate": evaluate,
+    "embed": embed,
+    "export": export,
+    "neighbours": neighbours,
+    "report": report,
+    "watch": watch,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -217,36 +463,7 @@ def _check_range(name: str, value: int, low: int, high: int) -> None:
         raise CoviewsError(f"--{name} must be {low} to {high}, not {value}")
 
 
-def _chosen(images: ImageSet, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Some images at random, of as many classes as there can be."""
-    order = generator.permutation(len(images))
-    if images.labels is None:
-        return order[:count]
-    seen = np.zeros(len(images.classes or ()), np.int64)
-    turn = np.empty(len(order), np.int64)
-    for i, label in enumerate(images.labels[order]):
-        turn[i], seen[label] = seen[label], seen[label] + 1
-    return order[np.argsort(turn, kind="stable")][:count]
-
-
 def _captions(images: ImageSet, shown: NDArray[np.int64]) -> list[str]:
     if images.labels is not None and images.classes is not None:
         return [images.classes[label] for label in images.labels[shown]]
     return [Path(images.names[i]).name for i in shown] if images.names else [""] * len(shown)
-
-
-def _check_picture(path: Path) -> None:
-    """Before the work is done: can a picture be written there?"""
-    if Image.registered_extensions().get(path.suffix.lower()) not in Image.SAVE:
-        raise CoviewsError(f"cannot write a picture as {str(path)!r}: name it .png, .jpg, .webp or .pdf")
-    if path.is_dir():
-        raise CoviewsError(f"cannot write {path}: it is a folder")
-
-
-def _save(picture: Image.Image, path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        picture.save(path)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise CoviewsError(f"cannot write {path}: {why}") from error

@@ -25,7 +25,7 @@ PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
 # what may change when a run is continued: it says how and where the work is done, not what comes out
 OF_THE_MACHINE = frozenset(
     ("out", "data_root", "download", "cache", "accelerator", "devices", "num_nodes", "threads", "save_every",
-     "keep_every", "tensorboard", "wandb", "trackio")
+     "keep_every", "report", "tensorboard", "wandb", "trackio")
 )  # fmt: skip
 
 
@@ -115,6 +115,8 @@ class PretrainSettings:
 
     knn_every: int = 10
     """Epochs from one look at the encoder to the next (kNN accuracy, or RankMe without labels); 0 for none."""
+    report: bool = True
+    """Write report.html at the end: what was trained and learned, as a page."""
     tensorboard: bool = True
     wandb: bool = False
     """Log to Weights & Biases too (needs the package wandb)."""

@@ -138,6 +138,8 @@ class Journal:
             before = f" (untrained {untrained['knn']:.1f} %)" if "knn" in untrained else ""
             say(f"kNN accuracy {quality['knn']:.1f} %{before}: {looks_at}")
         say(f"run      {self.run.path}")
+        if self.settings.report:
+            say(f"report   {self.run.path / 'report.html'}")
         if policy is not None:
             say(f"policy   {policy}")
         say(f"encoder  {self.run.encoder}")

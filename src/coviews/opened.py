@@ -1,5 +1,6 @@
 """Encoders from wherever they are: a run, a file, or a name of torchvision or timm, ready to be looked at."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,11 @@ from torch import nn
 from coviews.compat import import_torchvision
 from coviews.errors import CoviewsError
 from coviews.learners.encoder_file import describe_encoder, load_encoder
-from coviews.learners.encoders import make_encoder
+from coviews.learners.encoders import SMALL, WIDTHS, make_encoder
 from coviews.run import Run, read_checkpoint
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+_FULL, _TINY = 224, 32  # sides of images: with a ResNet's usual stem, and with that for small images
 _PREFIXES = ("module.", "model.", "encoder.", "backbone.")
 _HEADS = ("fc.", "head.", "classifier.", "projector.", "projection_head.")
 
@@ -31,10 +33,22 @@ class OpenedEncoder:
     channels: int | None
     normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None  # mean and std; the data's own if not known
     run: Path | None = None  # the run it is of
+    epoch: int | None = None  # how many epochs were whole, where the run has not ended
 
     def untrained(self, size: tuple[int, int], channels: int) -> Callable[[], nn.Module]:
         """Makes the same architecture with new weights."""
-        return lambda: make_encoder(self.name, size, channels)
+
+        def shapes(module: nn.Module) -> dict[str, torch.Size]:
+            return {name: weight.shape for name, weight in module.state_dict().items()}
+
+        def make() -> nn.Module:
+            made = make_encoder(self.name, size, channels)
+            if shapes(made) == shapes(self.encoder):
+                return made
+            # the stem follows the image size, and these weights are of the other one
+            return make_encoder(self.name, _FULL if min(size) < SMALL else _TINY, channels)
+
+        return make
 
 
 def open_encoder(
@@ -46,17 +60,19 @@ def open_encoder(
         source: the folder of a run (finished or not), an `encoder.safetensors`, a state dict of weights from elsewhere
             (.pt, .pth, .safetensors), or a name such as `resnet50` or `timm/convnext_nano` for published weights.
         architecture: the name of the encoder that a state dict is of.
-        size: the side of the images that it will see, where the architecture depends on it; 224 if not given.
+        size: the side of the images that it will see, where the architecture depends on it; if not given, 224 or
+            what the weights tell.
         download: fetch the published weights of a name.
     """
     path = Path(source)
     if path.is_dir():
         return _of_run(path)
     if path.is_file():
-        return _of_file(path, architecture, size or 224)
-    if path.suffix in (".pt", ".pth", ".safetensors") or str(source).count("/") > 1:
+        return _of_file(path, architecture, size)
+    name = str(source)
+    if path.suffix in (".pt", ".pth", ".safetensors") or ("/" in name and not re.fullmatch("timm/[^/]*", name)):
         raise CoviewsError(f"there is no run or file {source}")
-    return _published(str(source), size or 224, download)
+    return _published(name, size or _FULL, download)
 
 
 def _of_run(path: Path) -> OpenedEncoder:
@@ -69,21 +85,34 @@ def _of_run(path: Path) -> OpenedEncoder:
     if start is None:
         raise CoviewsError(f"the run {path} is damaged: its metrics do not say how it started")
     name, size, channels = run.settings.encoder, (start["height"], start["width"]), start["channels"]
+    if name.startswith("module "):
+        raise _needs_python(path)
     encoder = make_encoder(name, size, channels)
-    saved = read_checkpoint(run.checkpoint)["method"]
-    weights = {k.removeprefix("encoder."): v for k, v in saved.items() if k.startswith("encoder.")}
+    saved = read_checkpoint(run.checkpoint)
+    weights = {k.removeprefix("encoder."): v for k, v in saved["method"].items() if k.startswith("encoder.")}
     _fill(encoder, weights, name, run.checkpoint)
-    return OpenedEncoder(encoder, name, size, channels, (tuple(start["mean"]), tuple(start["std"])), path)
+    normalisation = (tuple(start["mean"]), tuple(start["std"]))
+    return OpenedEncoder(encoder, name, size, channels, normalisation, path, epoch=saved["epoch"] - 1)
 
 
 def _of_coviews(file: Path, run: Path | None) -> OpenedEncoder:
-    encoder, described = load_encoder(file), describe_encoder(file)
+    described = describe_encoder(file)
+    if described["encoder"] is None:
+        raise _needs_python(run or file)
+    encoder = load_encoder(file)
     height, width = described["image_size"]
     normalisation = (tuple(described["mean"]), tuple(described["std"]))
     return OpenedEncoder(encoder, described["encoder"], (height, width), described["channels"], normalisation, run)
 
 
-def _of_file(file: Path, architecture: str | None, size: int) -> OpenedEncoder:
+def _needs_python(source: Path) -> CoviewsError:
+    return CoviewsError(
+        f"{source} was trained from a module of your own, which no file can tell: in Python, "
+        f"coviews.load_encoder({str(source)!r}, into=your_module) gives it its weights"
+    )
+
+
+def _of_file(file: Path, architecture: str | None, size: int | None) -> OpenedEncoder:
     if file.suffix == ".safetensors":
         try:
             with safetensors.safe_open(file, framework="numpy") as opened:
@@ -104,6 +133,9 @@ def _of_file(file: Path, architecture: str | None, size: int) -> OpenedEncoder:
         raise CoviewsError(f"{file} does not say of which encoder it is: give --architecture, such as resnet50")
     weights = _bare(weights, file)
     channels = next((v.shape[1] for v in weights.values() if v.ndim == 4), 3)
+    if size is None:
+        stem = weights.get("conv1.weight")
+        size = _TINY if stem is not None and stem.shape[-1] == 3 else _FULL
     encoder = make_encoder(architecture, size, channels if channels in (1, 3) else 3)
     _fill(encoder, weights, architecture, file)
     return OpenedEncoder(encoder, architecture, None, channels, None)
@@ -140,7 +172,12 @@ def _fill(encoder: nn.Module, weights: dict[str, torch.Tensor], name: str, file:
 
 
 def _published(name: str, size: int, download: bool) -> OpenedEncoder:
-    encoder = make_encoder(name, size, 3)  # says what is wrong with the name
+    try:
+        encoder = make_encoder(name, size, 3)
+    except CoviewsError as error:
+        raise CoviewsError(f"there is no run or file {name!r}; as the name of an encoder: {error}") from error
+    if name in WIDTHS:
+        raise CoviewsError(f"{name} has no published weights: give a run, or a file with --architecture {name}")
     if not download:
         raise CoviewsError(
             f"{name} is the name of an encoder: add --download for its published weights, or give a run or a file"

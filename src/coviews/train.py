@@ -42,6 +42,7 @@ from coviews.policies.learned import Policy, load_policy
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import ViewSource
 from coviews.recipes import PRESETS
+from coviews.report.page import write_report
 from coviews.run import Run
 from coviews.scorer import ViewSettings
 from coviews.search.ppo import SearchStep
@@ -107,7 +108,7 @@ def pretrain(
     with torch.random.fork_rng(), Display(progress and fabric.is_global_zero) as display, listening() as asked:
         module = encoder if isinstance(encoder, nn.Module) else None
         source = chosen.data if data is None or isinstance(data, str | Path) else data
-        if source == chosen.data and source.startswith(PYTHON):
+        if isinstance(source, str) and source.startswith(PYTHON):
             raise CoviewsError(f"the run {resume} was made from {source}: give the same data again")
         trainer = Trainer(chosen, fabric, display, asked, source, module)
         trainer.open(Path(resume) if resume is not None else None, overwrite)
@@ -419,6 +420,12 @@ class Trainer:
                 mean=self.views.mean,
                 std=self.views.std,
             )
+            if s.report:
+                self.display.update("writing the report", 0, 1, "")
+                try:
+                    write_report(self.run.path)
+                except CoviewsError as error:  # the encoder is what matters
+                    self.display.line(f"warning: no report: {error}")
         policy = self.run.policy_path(self.queued[0]) if self.queued else None
         seconds = self.laps.seconds
         self.journal.end(seconds, self.quality, self.untrained, self.look_at.what, policy, self.module is not None)

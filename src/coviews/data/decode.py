@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 from coviews.data.cache import Stored, cache_key, draft, find_stored, in_words, memory_for_images
 from coviews.data.imageset import Broken, ImageSet
 from coviews.data.pictures import Header, most_common_size, reason
-from coviews.data.progress import mapped, waiting
+from coviews.data.progress import mapped
 from coviews.data.source import Source
 from coviews.data.wanted import Wanted, listed
 from coviews.errors import CoviewsError
+from coviews.late_bar import waiting
 
 
 def read_source(source: Source, want: Wanted, notes: list[str]) -> ImageSet:

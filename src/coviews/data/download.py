@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Collection
 from pathlib import Path
 
-from coviews.data.progress import LateBar, waiting
 from coviews.errors import CoviewsError
+from coviews.late_bar import LateBar, waiting
 
 _CHUNK = 1 << 20
 _PATIENCE = 60.0  # seconds without a byte

@@ -11,8 +11,8 @@ from coviews.data.arrays import ArrayImages
 from coviews.data.download import fetch, unpack
 from coviews.data.known_formats import Part, read_cifar, read_cifar_classes, read_stl, read_svhn
 from coviews.data.labels import Labels, joined, labels_of_numbers
-from coviews.data.progress import waiting
 from coviews.errors import CoviewsError, unknown
+from coviews.late_bar import waiting
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from coviews.data.imageset import ImageSet
 from coviews.data.known_sets import KNOWN_SETS, known_images, wanted_splits
 from coviews.data.labels import Labels
 from coviews.data.lists import LISTS, listed_images
-from coviews.data.progress import waiting
 from coviews.data.shapes import SHAPE_CLASSES, make_shapes
 from coviews.data.source import Source
 from coviews.data.tiny_imagenet import NAME as TINY
@@ -28,6 +27,7 @@ from coviews.data.tiny_imagenet import SPLITS as TINY_SPLITS
 from coviews.data.tiny_imagenet import is_tiny_imagenet, known_tiny_imagenet, tiny_imagenet
 from coviews.data.wanted import Wanted, checked_size
 from coviews.errors import CoviewsError, unknown
+from coviews.late_bar import waiting
 
 if TYPE_CHECKING:
     from torch.utils.data import Dataset

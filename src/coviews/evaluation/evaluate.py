@@ -1,13 +1,13 @@
 """Everything that can be said of an encoder on two sets of images, as plain numbers."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
@@ -15,36 +15,17 @@ from coviews.errors import CoviewsError
 from coviews.evaluation.crops import AREA, random_crops
 from coviews.evaluation.features import Features, features
 from coviews.evaluation.finetune import finetune as finetune_on
-from coviews.evaluation.knn import TEMPERATURE, K, knn_predict, usable_k
+from coviews.evaluation.knn import SHARE, TEMPERATURE, K, knn_predict, usable_k
 from coviews.evaluation.linear import Diverged, fast_probe, paper_probe
 from coviews.evaluation.quality import EXACT, alignment, feature_spread, rankme, uniformity
-from coviews.evaluation.results import Labels, accuracy, check_label_array, check_labels, confusion, per_class
-from coviews.evaluation.splits import balanced_share
+from coviews.evaluation.results import Labels, accuracy, confusion, per_class
+from coviews.evaluation.task import Labelled, Task, make_task
 from coviews.images import Images
+from coviews.late_bar import waiting
 from coviews.learners.frozen import device_of, seeded
 
 PAIRS = 500  # images of which two crops are compared
 PIXELS = 16  # the side that images have as a baseline: 32 is no better on CIFAR-10, and ten times as slow
-HELD_OUT = 0.2  # of the training images, where there is no test set
-
-
-class Labelled(Protocol):
-    """Images with what is known about them, such as an `ImageSet`."""
-
-    @property
-    def images(self) -> Images:
-        """(N, H, W, C)."""
-        ...
-
-    @property
-    def labels(self) -> Labels | None:
-        """(N,), indices into classes."""
-        ...
-
-    @property
-    def classes(self) -> Sequence[str] | None:
-        """The names."""
-        ...
 
 
 def evaluate(
@@ -84,128 +65,140 @@ def evaluate(
         untrained: makes the same encoder with fresh weights, as a baseline: passes of all images once more.
         pixels: the pixels themselves as a baseline.
         paper: the paper's probe as well: a hundred passes of the training images.
-        finetune: fractions of the labels, such as 0.01 and 0.1, to fine-tune a copy with.
+        finetune: fractions of the labels, such as 0.01 and 0.1, to fine-tune a copy with, and the untrained one.
         crop: of the two views whose alignment is measured, and of fine-tuning, as in training.
         flip: the same for their probability of a flip.
         batch: images that pass the encoder at once.
         device: where the encoder is; by default where its first parameter is.
-        progress: show progress bars where it takes long.
+        progress: show progress where it takes long.
     """
-    if not all(0 < fraction <= 1 for fraction in finetune):
-        raise CoviewsError(f"fractions of the labels must be above 0 and at most 1, not {list(finetune)}")
-    task = _task(train, test, seed)  # first: what is wrong with the labels should be told before the work
+    check_measures(k, temperature, finetune)
+    task = make_task(train, test, seed)  # first: what is wrong with the labels should be told before the work
     where = device_of(encoder, device)
-    take = partial(features, batch=batch, device=where, progress=progress)
-    ours = _taken(lambda images: take(encoder, images, mean, std), train, test)
+    pair = _two_views(train.images, np.random.default_rng([seed, 1]), crop, flip)
+    seen = partial(
+        _seen, train=train, test=test, pair=pair, mean=mean, std=std, batch=batch, device=where, progress=progress
+    )
+    ours = seen(encoder, "encoder")
     result: dict[str, Any] = {
         "images": {"train": len(train.images), "test": 0 if test is None else len(test.images)},
         "features": ours.train.shape[1],
-        "quality": _quality(ours.train),
+        "quality": ours.quality,
+        "baselines": {},
         "missing": [],
         "notes": [],
     }
-    pair = _two_views(train.images, np.random.default_rng([seed, 1]), crop, flip)
-    z1, z2 = (take(encoder, pair[:, view], mean, std) for view in (0, 1))
-    result["quality"]["alignment"] = alignment(z1, z2)
     if len(ours.train) > EXACT:
-        result["notes"].append(f"uniformity is of {EXACT} training images, chosen at random")
-
-    if isinstance(task, str):
-        names = ["knn", "linear", "per_class", "confusion", "baselines"]
-        names += ["paper"] * paper + ["finetune"] * bool(finetune)
-        result["missing"] = [{"name": name, "reason": task} for name in names]
-        return result
-    judge = partial(_judge, task=task, k=usable_k(k, len(task.train)), temperature=temperature, seed=seed)
-    result["images"] |= {"train": len(task.train), "test": len(task.test), "left_out": int((task.truth < 0).sum())}
-    if test is None:
-        result["notes"].append(f"there is no test set: {len(task.test)} training images are held out as one")
-    result["classes"] = list(task.classes)
-    found, predictions = judge(ours)
-    result |= found | _by_class(task, predictions)
-
-    baselines: dict[str, Any] = {}
+        result["notes"].append(f"uniformity is of {EXACT:,} training images, chosen at random")
+    fresh = plain = None
     if untrained is not None:
         with seeded(seed, where):
             fresh = untrained().to(where)
-        plain = _taken(lambda images: take(fresh, images, mean, std), train, test)
-        baselines["untrained"] = judge(plain)[0] | {"quality": _quality(plain.train)}
-    if pixels:
-        baselines["pixels"] = judge(_standardised(_taken(pixel_features, train, test)))[0]
-    result["baselines"] = baselines
-
-    if not paper and not finetune:
+        plain = seen(fresh, "untrained encoder")
+        result["baselines"]["untrained"] = {"quality": plain.quality}
+    if isinstance(task, str):
+        names = ["knn", "linear", "per_class", "confusion", *["pixels"] * pixels]
+        names += ["paper"] * paper + ["finetune"] * bool(finetune)
+        result["missing"] = [{"name": name, "reason": task} for name in names]
         return result
-    both = (train.images[task.train], train.images[task.test]) if test is None else (train.images, test.images)
+
+    used = usable_k(k, len(task.train))
+    result["images"] |= {"train": len(task.train), "test": len(task.test), "left_out": int((task.truth < 0).sum())}
+    result["classes"] = list(task.classes)
+    if test is None:
+        result["notes"].append(f"there is no test set: {len(task.test):,} training images are held out as one")
+    if used < k:
+        why = f"at most one for every {SHARE} of {len(task.train):,} training images"
+        result["notes"].append(f"kNN asks {used} neighbour{'s' * (used > 1)}, not {k}: {why}")
+    judge = partial(_judge, task=task, k=used, temperature=temperature, seed=seed, progress=progress)
+    found, predictions = judge(ours, "encoder")
+    result |= found | _by_class(task, predictions)
+    if plain is not None:
+        result["baselines"]["untrained"] |= judge(plain, "untrained encoder")[0]
+    if pixels:
+        result["baselines"]["pixels"] = judge(_pixels(train, test), "raw pixels")[0]
+
+    both = (train.images, train.images if test is None else test.images)
+    if test is None and (paper or finetune):
+        both = (train.images[task.train], train.images[task.test])  # a copy
     sets = (both[0], task.labels, both[1], task.truth, mean, std)
     common: dict[str, Any] = {"classes": len(task.classes), "seed": seed, "device": where, "progress": progress}
-    name = "paper"
-    try:
-        if paper:
-            probe = paper_probe(encoder, *sets, encoder_batch=batch, **common)
-            heads = {"accuracies": list(probe.accuracies), "std": probe.std}
-            result["paper"] = {"accuracy": probe.mean, **heads, "loss": probe.loss}
-        name = "finetune"
-        for fraction in finetune:
-            tuned = finetune_on(encoder, *sets, fraction=fraction, crop=crop, flip=flip, **common)
-            one = {"accuracy": tuned.accuracy, "images": tuned.images}
-            result.setdefault("finetune", {})[f"{100 * fraction:g}%"] = one
-    except Diverged as error:  # the other results are worth keeping
-        result["missing"].append({"name": name, "reason": str(error)})
+
+    def tune(module: nn.Module, fraction: float, name: str) -> dict[str, Any]:
+        title = f"{name}: fine-tuning with {100 * fraction:g} % of the labels"
+        tuned = finetune_on(module, *sets, fraction=fraction, crop=crop, flip=flip, title=title, **common)
+        return {"accuracy": tuned.accuracy, "images": tuned.images}
+
+    def kept(name: str, measure: Callable[[], dict[str, Any]], into: dict[str, Any], key: str) -> None:
+        try:
+            into[key] = measure()
+        except Diverged as error:  # the other results are worth keeping
+            result["missing"].append({"name": name, "reason": str(error)})
+
+    if paper:
+        kept("paper", lambda: _paper(paper_probe(encoder, *sets, encoder_batch=batch, **common)), result, "paper")
+    for fraction in finetune:
+        share = f"{100 * fraction:g}%"
+        kept(f"finetune {share}", partial(tune, encoder, fraction, "encoder"), result.setdefault("finetune", {}), share)
+        if fresh is not None:
+            into = result["baselines"]["untrained"].setdefault("finetune", {})
+            name = f"finetune {share} of the untrained encoder"
+            kept(name, partial(tune, fresh, fraction, "untrained encoder"), into, share)
     return result
 
 
-@dataclass(frozen=True, eq=False)
-class _Task:
-    """Which images are learned from, which are judged, and what is true."""
-
-    train: NDArray[np.int64]  # indices into the training set
-    test: NDArray[np.int64]  # indices into the test set; without one, into the training set
-    labels: Labels  # of train
-    truth: Labels  # of test, -1 for a class that training lacks
-    classes: tuple[str, ...]
-
-
-def _task(train: Labelled, test: Labelled | None, seed: int) -> _Task | str:
-    """The task, or why there is none."""
-    if train.labels is None:
-        return "needs labels: the training images have none (a folder for each class gives them)"
-    if test is not None and test.labels is None:
-        return "needs labels: the test images have none (a folder for each class gives them)"
-    known = None if train.classes is None else len(train.classes)
-    labels = check_label_array(train.labels, len(train.images), known, "training")
-    classes = tuple(str(c) for c in (range(int(labels.max()) + 1) if train.classes is None else train.classes))
-    if len(np.unique(labels)) < 2:
-        return "needs labels of two classes at least: all training images are of one"
-    everything = np.arange(len(labels))
-    if test is not None:
-        assert test.labels is not None
-        truth = check_labels(labels, train.classes, test.labels, test.classes)
-        if len(truth) != len(test.images):
-            raise CoviewsError(f"there are {len(truth)} test labels for {len(test.images)} images: one each is needed")
-        return _Task(everything, np.arange(len(truth)), labels, truth, classes)
-    held = balanced_share(labels, HELD_OUT, np.random.default_rng([seed, 0]))
-    kept = np.setdiff1d(everything, held)
-    return _Task(kept, held, labels[kept], check_labels(labels[kept], classes, labels[held], classes), classes)
+def check_measures(k: int, temperature: float, finetune: Sequence[float]) -> None:
+    """An error if it cannot be measured like that."""
+    if k < 1:
+        raise CoviewsError(f"k must be at least 1 neighbour, not {k}")
+    if not 0 < temperature < math.inf:
+        raise CoviewsError(f"the temperature must be above 0, not {temperature}")
+    if not all(0 < fraction <= 1 for fraction in finetune):
+        raise CoviewsError(f"fractions of the labels must be above 0 and at most 1, not {list(finetune)}")
 
 
 @dataclass(frozen=True, eq=False)
-class _Taken:
-    """The features of both sets, taken once."""
+class _Seen:
+    """The features of both sets, taken once, and their quality."""
 
     train: Features
     test: Features | None
+    quality: dict[str, float]
 
 
-def _taken(take: Callable[[Images], Features], train: Labelled, test: Labelled | None) -> _Taken:
-    return _Taken(take(train.images), None if test is None else take(test.images))
+def _seen(
+    encoder: nn.Module,
+    name: str,
+    *,
+    train: Labelled,
+    test: Labelled | None,
+    pair: Images,
+    mean: Sequence[float],
+    std: Sequence[float],
+    progress: bool,
+    **how: Any,
+) -> _Seen:
+    def take(images: Images, which: str) -> Features:
+        return features(encoder, images, mean, std, title=f"{name}: {which}", progress=progress, **how)
+
+    bank = take(train.images, "features of the training images")
+    queries = None if test is None else take(test.images, "features of the test images")
+    z1, z2 = (take(pair[:, view], "features of two crops") for view in (0, 1))
+    with waiting(f"{name}: quality without labels" if progress else ""):
+        quality = {"rankme": rankme(bank), "spread": feature_spread(bank), "uniformity": uniformity(bank)}
+    return _Seen(bank, queries, quality | {"alignment": alignment(z1, z2)})
 
 
-def _judge(taken: _Taken, *, task: _Task, k: int, temperature: float, seed: int) -> tuple[dict[str, Any], Any]:
+def _judge(
+    seen: _Seen, name: str, *, task: Task, k: int, temperature: float, seed: int, progress: bool
+) -> tuple[dict[str, Any], dict[str, Labels]]:
     """kNN and the fast probe: their results, and their predictions."""
-    bank, queries = taken.train[task.train], (taken.train if taken.test is None else taken.test)[task.test]
+    bank, queries = seen.train[task.train], (seen.train if seen.test is None else seen.test)[task.test]
     count = len(task.classes)
-    near = knn_predict(bank, task.labels, queries, k=k, temperature=temperature, classes=count)
-    probe = fast_probe(bank, task.labels, queries, classes=count, seed=seed)
+    with waiting(f"{name}: kNN" if progress else ""):
+        near = knn_predict(bank, task.labels, queries, k=k, temperature=temperature, classes=count)
+    with waiting(f"{name}: linear probe" if progress else ""):
+        probe = fast_probe(bank, task.labels, queries, classes=count, seed=seed)
     found = {
         "knn": {"accuracy": accuracy(task.truth, near), "k": k, "temperature": temperature},
         "linear": {"accuracy": accuracy(task.truth, probe.predictions), "strength": probe.strength},
@@ -213,7 +206,11 @@ def _judge(taken: _Taken, *, task: _Task, k: int, temperature: float, seed: int)
     return found, {"knn": near, "linear": probe.predictions}
 
 
-def _by_class(task: _Task, predictions: dict[str, Labels]) -> dict[str, Any]:
+def _paper(probe: Any) -> dict[str, Any]:
+    return {"accuracy": probe.mean, "std": probe.std, "accuracies": list(probe.accuracies), "loss": probe.loss}
+
+
+def _by_class(task: Task, predictions: dict[str, Labels]) -> dict[str, Any]:
     """The accuracy of each class by either classifier, and the linear one's confusion matrix."""
     matrices = {name: confusion(task.truth, p, len(task.classes)) for name, p in predictions.items()}
     shares = {name: per_class(matrix) for name, matrix in matrices.items()}
@@ -224,10 +221,6 @@ def _by_class(task: _Task, predictions: dict[str, Labels]) -> dict[str, Any]:
         for i, name in enumerate(task.classes)
     ]
     return {"per_class": rows, "confusion": matrices["linear"].tolist()}
-
-
-def _quality(found: Features) -> dict[str, float]:
-    return {"rankme": rankme(found), "spread": feature_spread(found), "uniformity": uniformity(found)}
 
 
 def _two_views(images: Images, generator: np.random.Generator, crop: Any, flip: float) -> Images:
@@ -247,7 +240,9 @@ def pixel_features(images: Images) -> Features:
     return np.concatenate(parts)
 
 
-def _standardised(taken: _Taken) -> _Taken:
-    """By the training set's mean and deviation: brightness would else be all that a cosine sees."""
-    mean, scale = taken.train.mean(0), 1 / np.maximum(taken.train.std(0), 1e-3)
-    return _Taken((taken.train - mean) * scale, None if taken.test is None else (taken.test - mean) * scale)
+def _pixels(train: Labelled, test: Labelled | None) -> _Seen:
+    """Standardised by the training set's mean and deviation: brightness would else be all that a cosine sees."""
+    bank = pixel_features(train.images)
+    mean, scale = bank.mean(0), 1 / np.maximum(bank.std(0), 1e-3)
+    queries = None if test is None else (pixel_features(test.images) - mean) * scale
+    return _Seen((bank - mean) * scale, queries, {})

@@ -1,8 +1,6 @@
 """What an encoder says of images: one vector each, in batches, with nothing of the encoder changed."""
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +10,11 @@ from torch import Tensor, nn
 
 from coviews.errors import CoviewsError
 from coviews.images import Images, check_images
+from coviews.late_bar import shown
 from coviews.learners.frozen import device_of, evaluating
 from coviews.learners.pixels import to_tensors
 
 Features = NDArray[np.float32]  # (N, D)
-
-_PATIENCE = 2.0  # seconds before a progress bar appears
 
 
 def features(
@@ -29,6 +26,7 @@ def features(
     batch: int = 256,
     device: torch.device | str | None = None,
     progress: bool = False,
+    title: str = "features",
 ) -> Features:
     """The features of all images (N, D), with the encoder in eval mode and as it was afterwards.
 
@@ -40,11 +38,12 @@ def features(
         batch: how many images pass the encoder at once.
         device: where the encoder is; by default where its first parameter is.
         progress: show a progress bar if it takes more than two seconds.
+        title: what it says.
     """
     found = np.empty((0, 0), np.float32)
     done = 0
     parts = feature_batches(encoder, images, mean, std, batch=batch, device=device)
-    for part in shown(parts, "features", -(-len(images) // max(batch, 1)), progress):
+    for part in shown(parts, title if progress else "", -(-len(images) // max(batch, 1))):
         if not done:
             found = np.empty((len(images), part.shape[1]), np.float32)
         found[done : done + len(part)] = part.cpu().numpy()
@@ -97,24 +96,3 @@ def check_features(values: Any, what: str) -> Features:
             f"{good.argmin()}: training may have diverged, try an earlier checkpoint"
         )
     return found
-
-
-def shown(parts: Iterable[Any], title: str, total: int, wanted: bool) -> Iterator[Any]:
-    """Pass parts on, with a progress bar in a terminal once it has taken a while."""
-    if not wanted:
-        yield from parts
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    start = time.monotonic()
-    with ExitStack() as stack:
-        bar: Progress | None = None
-        for count, part in enumerate(parts, 1):
-            if bar is None and console.is_terminal and time.monotonic() - start > _PATIENCE:
-                bar = stack.enter_context(Progress(console=console, transient=True))
-                task = bar.add_task(title, total=total)
-            if bar is not None:
-                bar.update(task, completed=count)
-            yield part

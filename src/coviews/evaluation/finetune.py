@@ -12,11 +12,12 @@ from torch.nn import functional as F
 
 from coviews.errors import CoviewsError
 from coviews.evaluation.crops import AREA, random_crops
-from coviews.evaluation.features import feature_batches, shown
+from coviews.evaluation.features import feature_batches
 from coviews.evaluation.linear import Diverged
 from coviews.evaluation.results import Labels, accuracy, check_label_array
 from coviews.evaluation.splits import balanced_share
 from coviews.images import Images
+from coviews.late_bar import shown
 from coviews.learners.frozen import device_of, seeded
 from coviews.learners.pixels import to_tensors
 
@@ -51,6 +52,7 @@ def finetune(
     flip: float = 0.5,
     device: torch.device | str | None = None,
     progress: bool = False,
+    title: str = "fine-tuning",
 ) -> Finetuned:
     """Train a copy of the encoder and a linear head on a fraction of the labels, by SGD with a cosine schedule.
 
@@ -64,6 +66,8 @@ def finetune(
         fraction: of the labels, such as 0.01; the same share of each class, and at least one image of each.
         seed: chooses the images, their order and crops.
         epochs: by default 30, or as many as give 120 steps.
+        progress: show a progress bar if it takes more than two seconds.
+        title: what it says.
     """
     labels = check_label_array(train_labels, len(train_images), classes, "training")
     generator = np.random.default_rng(seed)
@@ -85,7 +89,7 @@ def finetune(
     optimizer = torch.optim.SGD([*tuned.parameters(), *head.parameters()], lr, momentum=0.9, nesterov=True)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * parts)
     with seeded(seed, where), torch.enable_grad():
-        for _ in shown(range(epochs), "fine-tuning", epochs, progress):
+        for _ in shown(range(epochs), title if progress else "", epochs):
             for part in np.array_split(generator.permutation(len(images)), parts):
                 views = random_crops(images[part], generator, area=crop, flip=flip)
                 made = tuned(to_tensors(views, mean, std, where)[0]).flatten(1).float()

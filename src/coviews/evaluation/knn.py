@@ -15,7 +15,7 @@ from coviews.evaluation.results import Labels, accuracy, check_label_array
 
 K, TEMPERATURE = 200, 0.1  # the paper's
 
-_SHARE = 25  # usable_k: one neighbour for so many images in the bank
+SHARE = 25  # usable_k: one neighbour for so many images in the bank
 _CHUNK = 1 << 23  # similarities that are held at once
 
 
@@ -26,7 +26,7 @@ def usable_k(k: int, n: int) -> int:
     """
     if k < 1:
         raise CoviewsError(f"k must be at least 1 neighbour, not {k}")
-    return max(1, min(k, n // _SHARE))
+    return max(1, min(k, n // SHARE))
 
 
 def knn_predict(

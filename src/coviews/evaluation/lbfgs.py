@@ -12,7 +12,12 @@ _NOISE = 1e-7  # of the value, that single precision may be wrong by
 
 
 def minimise(
-    function: Callable[[Tensor], tuple[float, Tensor]], start: Tensor, *, tolerance: float, steps: int = 500
+    function: Callable[[Tensor], tuple[float, Tensor]],
+    start: Tensor,
+    *,
+    tolerance: float,
+    as_share: bool = True,
+    steps: int = 500,
 ) -> Tensor:
     """Where the function is least.
 
@@ -21,15 +26,16 @@ def minimise(
             the curvature is about 1 at most: then a full step is right from the start, and half the gradient's square
             tells how far it is to the minimum.
         start: where to begin.
-        tolerance: about how far the value may be above the minimum, as a share of it where it is below 1: a
-            cross-entropy near 0 is as flat as it is low.
+        tolerance: about how far the value may be above the minimum.
+        as_share: of the minimum, where it is below 1; a cross-entropy near 0 is as flat as it is low, so that
+            its last digits take most of the steps.
         steps: give up after so many.
     """
     x = start
     value, gradient = function(x)
     pairs: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=_MEMORY)  # step, change of the gradient, 1 / product
     for _ in range(steps):
-        if float(gradient.square().sum()) / 2 <= tolerance * min(1.0, value) ** 2:
+        if float(gradient.square().sum()) / 2 <= tolerance * min(1.0, value) ** (2 if as_share else 1):
             break
         direction = _direction(gradient, pairs)
         slope, length = float((gradient * direction).sum()), 1.0

@@ -14,20 +14,22 @@ from torch.nn import functional as F
 
 from coviews.errors import CoviewsError
 from coviews.evaluation.crops import AREA, random_crops
-from coviews.evaluation.features import Features, check_features, feature_batches, shown
+from coviews.evaluation.features import Features, check_features, feature_batches
 from coviews.evaluation.lbfgs import minimise
 from coviews.evaluation.results import Labels, accuracy, check_label_array
 from coviews.evaluation.splits import balanced_parts
 from coviews.images import Images
+from coviews.late_bar import shown
 from coviews.learners.frozen import device_of
 
-# From strong to weak, each fit starts from the one before; the search ends where the held-out loss rises.
+# From strong to weak, each fit starts from the one before; the search ends where the held-out loss falls no more.
 STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
+GAIN = 1e-3  # nats that a weaker one must gain: where classes are far apart, the loss falls for ever, for nothing
 PLAIN = 0.1  # where there are too few images to hold some out
 FEWEST = 20
 TRIALS = 5_000  # images that are fitted for each strength at least: of few images, several tenths are held out in turn
 
-_SEARCH, _FINAL = 1e-5, 1e-6  # how far above the least loss a fit may end, in nats
+_SEARCH, _FINAL = 1e-5, 1e-6  # how far above the least loss a fit may end: in nats, and as a share
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +83,7 @@ def fast_probe(
     rotated = _rotated((train - mean) * scale)
     problem = _Problem(rotated.x, rotated.curvature / classes, torch.from_numpy(labels), classes)
     strength, start = _choose(problem, labels, strengths, np.random.default_rng(seed))
-    fitted = problem.fit(strength, start, _FINAL)
+    fitted = problem.fit(strength, start, final=True)
     weight = fitted[:, :-1] @ rotated.basis.T * scale  # (C, D)
     bias = fitted[:, -1].double() - weight.double() @ mean.double()
     probe = FastProbe(weight.numpy(), bias.float().numpy(), strength, np.empty(0, np.int64), None)
@@ -120,8 +122,8 @@ class _Problem:
     def rows(self, chosen: NDArray[np.bool_]) -> "_Problem":
         return _Problem(self.x[chosen], self.curvature, self.labels[chosen], self.classes)
 
-    def fit(self, strength: float, start: Tensor | None, tolerance: float) -> Tensor:
-        """The best weights (C, R + 1)."""
+    def fit(self, strength: float, start: Tensor | None, *, final: bool) -> Tensor:
+        """The best weights (C, R + 1), to the last digits only if they are final."""
         penalty = torch.full_like(self.curvature, strength)
         penalty[-1] = 0
         scale = (self.curvature + penalty).rsqrt()  # of the weights: with it the curvature is about 1
@@ -135,7 +137,7 @@ class _Problem:
             return float(value), (logs.exp() - wanted) @ x / n + penalty * weights
 
         begin = torch.zeros(self.classes, x.shape[1]) if start is None else start / scale
-        return minimise(loss, begin, tolerance=tolerance) * scale
+        return minimise(loss, begin, tolerance=_FINAL if final else _SEARCH, as_share=final) * scale
 
     def loss(self, weights: Tensor) -> float:
         """The mean cross-entropy."""
@@ -154,9 +156,9 @@ def _choose(
     weights: list[Tensor | None] = [None for _ in splits]
     best, least = (strengths[0], weights[0]), math.inf
     for strength in strengths:
-        fitted = [seen.fit(strength, start, _SEARCH) for (seen, _), start in zip(splits, weights, strict=True)]
+        fitted = [seen.fit(strength, start, final=False) for (seen, _), start in zip(splits, weights, strict=True)]
         loss = statistics.fmean(unseen.loss(w) for (_, unseen), w in zip(splits, fitted, strict=True))
-        if loss >= least:
+        if not loss < least - GAIN:
             break
         best, least, weights = (strength, fitted[0]), loss, [*fitted]
     return best
@@ -232,7 +234,7 @@ def paper_probe(
 
     weights = velocity = torch.empty(0)  # (heads, C, D + 1): the last column is the bias
     loss = math.inf
-    for epoch in shown(range(epochs), "the paper's probe", epochs, progress):
+    for epoch in shown(range(epochs), "the paper's probe" if progress else "", epochs):
         x = F.pad(passed(train_images, cropped=True), (0, 1), value=1.0)  # (N, D + 1)
         if not epoch:
             first = np.stack([order.normal(0, 0.01, (classes, x.shape[1])) for order in orders])

@@ -9,10 +9,10 @@ from coviews.errors import CoviewsError
 from coviews.evaluation.features import Features, check_features
 
 MEANINGS = {
-    "rankme": "how many directions the features use, at most their number; higher is better, 1 is a collapse",
-    "spread": "how widely the features point, about 1 in all directions, near 0 where all images look alike",
-    "alignment": "squared distance of two crops of one image, 0 to 4; lower is better, if uniformity is low as well",
-    "uniformity": "how evenly the features fill the sphere; lower is better, 0 is a collapse, about -4 is the best",
+    "rankme": "directions in use, at most one a feature; more is better, 1 is a collapse",
+    "spread": "1 if features point everywhere, 0 if all images look alike",
+    "alignment": "distance of two crops of an image, 0 to 4; low is good if uniformity is too",
+    "uniformity": "how evenly features fill the sphere; low is good: 0 a collapse, -4 the best",
 }
 
 EXACT = 5000  # images up to which uniformity takes every pair

@@ -1,16 +1,28 @@
 """Contact sheets: images, their pairs of views, and under each view what was done to it."""
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
 from coviews.errors import CoviewsError
 from coviews.policies.subpolicy import Subpolicies
+from coviews.report.lettering import (
+    FAINT,
+    HEAD,
+    INK,
+    PANEL,
+    TEXT,
+    TITLE,
+    WHITE,
+    text_height,
+    tile,
+    tile_size,
+    wrapped,
+    write,
+)
 
 Images = NDArray[np.uint8]
 Draw = Callable[[Images], tuple[Images, Subpolicies]]
@@ -20,9 +32,6 @@ _COLUMN = 128  # the least width for the text below it
 _MARGIN = 28
 _BETWEEN_GROUPS = 16
 _WITHIN_GROUP = 10  # around and between the tiles
-_TITLE, _HEAD, _TEXT = 22, 14, 13  # font sizes
-_LINE = 1.3  # height of a line, in font sizes
-_WHITE, _PANEL, _INK, _FAINT = "#ffffff", "#f1f3f5", "#1f2933", "#66717c"
 
 
 class _Tile(NamedTuple):
@@ -51,7 +60,7 @@ def contact_sheet(
     """
     if pairs < 1:
         raise CoviewsError(f"a sheet needs at least 1 pair of views, not {pairs}")
-    width = max(_COLUMN, _tile_size(*images.shape[1:3])[0])
+    width = max(_COLUMN, tile_size(images.shape[1], images.shape[2], _TILE)[0])
     names = captions or [""] * len(images)
     columns = [[[_tile(image, [name], width)] for image, name in zip(images, names, strict=True)]]
     for _ in range(pairs):
@@ -79,77 +88,38 @@ def _laid_out(rows: list[list[list[_Tile]]], heads: list[str], column: int, titl
     lefts = [_MARGIN + sum(widths[:i]) + i * _BETWEEN_GROUPS for i in range(len(widths))]
     text_width = lefts[-1] + widths[-1] - _MARGIN - 2 * pad
     heading = [
-        (_wrapped(title, _TITLE, text_width), _TITLE, _INK),
-        (_wrapped(note, _HEAD, text_width), _HEAD, _FAINT),
+        (wrapped(title, TITLE, text_width), TITLE, INK),
+        (wrapped(note, HEAD, text_width), HEAD, FAINT),
     ]
     tile_height = max(tile.picture.height for tile in rows[0][0])
     heights = [
-        3 * pad + tile_height + max(_height(len(tile.lines), _TEXT) for group in row for tile in group) for row in rows
+        3 * pad + tile_height + max(text_height(len(tile.lines), TEXT) for group in row for tile in group)
+        for row in rows
     ]
-    top = _MARGIN + sum(_height(len(lines), size) + pad for lines, size, _ in heading if lines)
-    total = top + _height(1, _HEAD) + 2 * pad + sum(heights) + _BETWEEN_GROUPS * (len(rows) - 1) + _MARGIN
-    sheet = Image.new("RGB", (lefts[-1] + widths[-1] + _MARGIN, total), _WHITE)
+    top = _MARGIN + sum(text_height(len(lines), size) + pad for lines, size, _ in heading if lines)
+    total = top + text_height(1, HEAD) + 2 * pad + sum(heights) + _BETWEEN_GROUPS * (len(rows) - 1) + _MARGIN
+    sheet = Image.new("RGB", (lefts[-1] + widths[-1] + _MARGIN, total), WHITE)
     pen = ImageDraw.Draw(sheet)
 
     y = _MARGIN
     for lines, size, colour in heading:
-        _write(pen, lines, _MARGIN + pad, y, size, colour)
-        y += _height(len(lines), size) + pad if lines else 0
+        write(pen, lines, _MARGIN + pad, y, size, colour)
+        y += text_height(len(lines), size) + pad if lines else 0
     y += pad
     for head, left in zip(heads, lefts, strict=True):
-        _write(pen, [head], left + pad, y, _HEAD, _FAINT)
-    y += _height(1, _HEAD) + pad
+        write(pen, [head], left + pad, y, HEAD, FAINT)
+    y += text_height(1, HEAD) + pad
     for row, height in zip(rows, heights, strict=True):
         for i, (group, left) in enumerate(zip(row, lefts, strict=True)):
             if i:  # the first is the image itself
-                pen.rounded_rectangle((left, y, left + widths[i] - 1, y + height - 1), 8, _PANEL)
-            for j, tile in enumerate(group):
+                pen.rounded_rectangle((left, y, left + widths[i] - 1, y + height - 1), 8, PANEL)
+            for j, made in enumerate(group):
                 x = left + pad + j * (column + pad)
-                sheet.paste(tile.picture, (x, y + pad))
-                _write(pen, tile.lines, x, y + 2 * pad + tile_height, _TEXT, _INK if i else _FAINT)
+                sheet.paste(made.picture, (x, y + pad))
+                write(pen, made.lines, x, y + 2 * pad + tile_height, TEXT, INK if i else FAINT)
         y += height + _BETWEEN_GROUPS
     return sheet
 
 
 def _tile(image: Images, steps: list[str], width: int) -> _Tile:
-    picture = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).convert("RGB")
-    size = _tile_size(*image.shape[:2])
-    larger = size[0] > picture.width
-    picture = picture.resize(size, Image.Resampling.NEAREST if larger else Image.Resampling.LANCZOS)
-    return _Tile(picture, [line for step in steps for line in _wrapped(step, _TEXT, width)])
-
-
-def _tile_size(height: int, width: int) -> tuple[int, int]:
-    """Small images grow by a whole factor, so that their pixels stay equal; large ones shrink."""
-    longest = max(height, width)
-    if longest <= _TILE:
-        return width * (_TILE // longest), height * (_TILE // longest)
-    return max(1, round(width * _TILE / longest)), max(1, round(height * _TILE / longest))
-
-
-def _wrapped(text: str, size: int, width: int) -> list[str]:
-    """Lines no wider than `width` pixels, broken at spaces, and within a word that is wider alone."""
-    lines: list[str] = []
-    rest = text.strip()
-    while rest:
-        longer = range(2, len(rest) + 1)
-        end = 1 + bisect_right(longer, float(width), key=lambda n: float(_font(size).getlength(rest[:n])))
-        if end < len(rest) and " " in rest[1 : end + 1]:
-            end = rest.rindex(" ", 1, end + 1)
-        lines.append(rest[:end].rstrip())
-        rest = rest[end:].lstrip()
-    return lines
-
-
-def _write(pen: ImageDraw.ImageDraw, lines: list[str], x: int, y: int, size: int, colour: str) -> None:
-    for i, line in enumerate(lines):
-        pen.text((x, y + _height(i, size)), line, colour, _font(size))
-
-
-def _height(lines: int, size: int) -> int:
-    return round(lines * size * _LINE)
-
-
-@cache
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(size)
+    return _Tile(tile(image, _TILE), [line for step in steps for line in wrapped(step, TEXT, width)])

@@ -1,0 +1,70 @@
+"""Which images are learned from, which are judged, and what is true of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coviews.errors import CoviewsError
+from coviews.evaluation.results import Labels, check_label_array, check_labels
+from coviews.evaluation.splits import balanced_share
+from coviews.images import Images
+
+HELD_OUT = 0.2  # of the training images, where there is no test set
+
+
+class Labelled(Protocol):
+    """Images with what is known about them, such as an `ImageSet`."""
+
+    @property
+    def images(self) -> Images:
+        """(N, H, W, C)."""
+        ...
+
+    @property
+    def labels(self) -> Labels | None:
+        """(N,), indices into classes."""
+        ...
+
+    @property
+    def classes(self) -> Sequence[str] | None:
+        """The names."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Two sets of images with labels of the same classes."""
+
+    train: NDArray[np.int64]  # indices into the training set
+    test: NDArray[np.int64]  # indices into the test set; without one, into the training set
+    labels: Labels  # of train
+    truth: Labels  # of test, -1 for a class that training lacks
+    classes: tuple[str, ...]
+
+
+def make_task(train: Labelled, test: Labelled | None, seed: int) -> Task | str:
+    """The task, or why there is none; without a test set a fifth of the training images is held out."""
+    if train.labels is None:
+        return "they need labels, and the training images have none (a folder for each class gives them)"
+    if test is not None and test.labels is None:
+        return "they need labels, and the test images have none (a folder for each class gives them)"
+    known = None if train.classes is None else len(train.classes)
+    labels = check_label_array(train.labels, len(train.images), known, "training")
+    classes = tuple(str(c) for c in (range(int(labels.max()) + 1) if train.classes is None else train.classes))
+    if len(np.unique(labels)) < 2:
+        return "they need labels of two classes at least, and all training images are of one"
+    everything = np.arange(len(labels))
+    if test is not None:
+        assert test.labels is not None
+        truth = check_labels(labels, train.classes, test.labels, test.classes)
+        if len(truth) != len(test.images):
+            raise CoviewsError(f"there are {len(truth)} test labels for {len(test.images)} images: one each is needed")
+        return Task(everything, np.arange(len(truth)), labels, truth, classes)
+    held = balanced_share(labels, HELD_OUT, np.random.default_rng([seed, 0]))
+    kept = np.setdiff1d(everything, held)
+    if not len(kept):
+        return "they need a test set, and there are too few training images to hold some out"
+    return Task(kept, held, labels[kept], check_labels(labels[kept], classes, labels[held], classes), classes)

@@ -1,0 +1,79 @@
+"""What is drawn, whoever draws it: lines, matrices and bars with their words; plotly and matplotlib render them."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+Values = list[list[float | None]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line; a faint one is there for comparison and has no entry in the legend."""
+
+    name: str
+    x: list[float]
+    y: list[float]
+    faint: bool = False
+    shade: float | None = None  # its place in 0..1 of an ordered colour scale, where lines have an order
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class LineChart:
+    """Lines over a common axis."""
+
+    key: str
+    title: str
+    x_title: str
+    y_title: str
+    lines: list[Line]
+    alt: str  # what one would tell who cannot see it
+    percent: bool = False  # y are shares
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A table of numbers as colours."""
+
+    key: str
+    title: str
+    x_title: str
+    y_title: str
+    columns: list[str]
+    rows: list[str]
+    values: Values
+    alt: str
+    form: str = ".1%"  # of a value
+    around: float | None = None  # the value in the middle of a scale with two ends
+    limits: tuple[float, float] | None = None
+    texts: list[list[str]] = field(default_factory=list)  # what stands for each cell, if not row and column
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """Bars side by side for each label."""
+
+    key: str
+    title: str
+    x_title: str
+    labels: list[str]
+    bars: dict[str, list[float]]
+    alt: str
+    form: str = ".1%"
+
+
+Chart = LineChart | Matrix | BarChart
+
+
+def plain(array: np.ndarray, digits: int = 4) -> Values:
+    """Rows of numbers with so many digits, and None for what is not a number."""
+    return [[None if np.isnan(v) else round(float(v), digits) for v in row] for row in array]
+
+
+def smoothed(values: list[float], over: int) -> list[float]:
+    """The mean of each value and those before it, at most `over` in all."""
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    ends = np.arange(1, len(values) + 1)
+    begins = np.maximum(0, ends - over)
+    return ((sums[ends] - sums[begins]) / (ends - begins)).tolist()

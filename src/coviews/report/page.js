@@ -1,0 +1,81 @@
+"use strict";
+const page = JSON.parse(document.getElementById("page-data").textContent);
+const narrow = window.matchMedia("(max-width: 640px)");
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const settings = { displaylogo: false, responsive: true, displayModeBar: false };
+
+function colours() {
+  const style = getComputedStyle(document.documentElement);
+  const named = (name) => style.getPropertyValue("--" + name).trim();
+  return { ink: named("ink"), grid: named("grid"), ghost: named("ghost"), panel: named("panel"), faint: named("faint") };
+}
+
+// the figure as it is drawn now: in the colours of the page and for the width of the screen
+function dressed(figure) {
+  const c = colours();
+  const axis = { gridcolor: c.grid, linecolor: c.grid, zerolinecolor: c.grid, tickcolor: c.grid, tickfont: { size: 12 } };
+  const layout = {
+    ...figure.layout,
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { color: c.ink, size: 13, family: getComputedStyle(document.body).fontFamily },
+    hoverlabel: { bgcolor: c.panel, bordercolor: c.faint, font: { color: c.ink } },
+    margin: { l: 50, r: narrow.matches ? 8 : 16, t: 8, b: 44 },
+    legend: { orientation: "h", yanchor: "bottom", y: 1.02, x: 0, font: { size: 12 } },
+    xaxis: { ...axis, ...figure.layout.xaxis, fixedrange: narrow.matches },
+    yaxis: { ...axis, ...figure.layout.yaxis, fixedrange: narrow.matches },
+  };
+  const data = figure.data.map((trace) => {
+    const colour = trace.meta?.faint ? c.ghost : dark.matches ? trace.meta?.dark : undefined;
+    if (colour) return { ...trace, line: { ...trace.line, color: colour }, marker: { ...trace.marker, color: colour } };
+    if (trace.type === "heatmap") return { ...trace, colorbar: { ...trace.colorbar, outlinewidth: 0, thickness: narrow.matches ? 8 : 12 } };
+    return trace;
+  });
+  return [data, layout];
+}
+
+const drawn = new Map();
+for (const place of document.querySelectorAll(".plot")) {
+  const figure = page.charts[place.dataset.chart];
+  drawn.set(place, figure);
+  Plotly.newPlot(place, ...dressed(figure), settings);
+}
+
+function dressAgain() {
+  for (const [place, figure] of drawn) Plotly.react(place, ...dressed(figure), settings);
+}
+dark.addEventListener("change", dressAgain);
+narrow.addEventListener("change", dressAgain);
+
+function show(index) {
+  const frame = page.frames[index];
+  document.getElementById("frame-label").textContent = frame.label;
+  document.getElementById("frame-told").textContent = frame.told;
+  slider.setAttribute("aria-valuetext", frame.label);
+  for (const [place, figure] of drawn) {
+    const change = frame.changes[place.dataset.chart];
+    if (!change) continue;
+    for (const [name, values] of Object.entries(change)) {
+      figure.data = figure.data.map((trace, i) => ({ ...trace, [name]: values[i] }));
+    }
+    place.closest("figure").querySelector("figcaption").textContent = frame.alts[place.dataset.chart];
+    place.setAttribute("aria-label", frame.alts[place.dataset.chart]);
+    Plotly.react(place, ...dressed(figure), settings);
+  }
+}
+const slider = document.getElementById("frame");
+if (slider) slider.addEventListener("input", () => show(Number(slider.value)));
+
+for (const choice of document.querySelectorAll("input[name=mixture]")) {
+  choice.addEventListener("change", () => {
+    for (const part of document.querySelectorAll("[data-mixture]")) part.hidden = part.dataset.mixture !== choice.value;
+    for (const place of document.querySelectorAll("[data-mixture]:not([hidden]) .plot")) Plotly.Plots.resize(place);
+  });
+}
+// a page that is watched is loaded again when the run has written something
+if (page.live) {
+  setInterval(async () => {
+    const answer = await fetch("version").catch(() => null);
+    if (answer?.ok && (await answer.text()) !== page.live) location.reload();
+  }, 3000);
+}
+document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,128 @@
+"""Charts of what the policies prefer: over the epochs, and of one policy at a time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from coviews.report.charts import BarChart, Chart, Line, LineChart, Matrix, plain
+from coviews.report.record import RunRecord
+from coviews.report.statistics import PolicyStatistics
+
+Statistics = dict[int, PolicyStatistics]
+
+_NAMED = 6  # operations with a colour of their own: more cannot be told apart
+_LIFT = (0.25, 1.0)  # the least and the largest distance from 1 that the colours of lift reach to
+
+
+def favourites(statistics: PolicyStatistics, count: int = 4) -> list[tuple[str, float]]:
+    """The operations that are drawn most often, with their probability in a step."""
+    mean = statistics.ops.mean((0, 1))
+    return [(statistics.space.ops[i], float(mean[i])) for i in np.argsort(-mean, kind="stable")[:count]]
+
+
+def operation_order(statistics: PolicyStatistics) -> list[int]:
+    """The operations from the likeliest to the least."""
+    return np.argsort(-statistics.ops.mean((0, 1)), kind="stable").tolist()
+
+
+def over_epochs(statistics: Statistics, key: str, title: str, order: Sequence[int] | None = None) -> list[Chart]:
+    """How each operation's probability moves: as colours for all, and as lines for the likeliest.
+
+    order: of the operations; by default from the newest policy's likeliest to its least likely.
+    """
+    if not statistics:
+        return []
+    epochs = sorted(statistics)
+    newest = statistics[epochs[-1]]
+    order = list(order) if order is not None else operation_order(newest)
+    shares = np.stack([statistics[e].ops.mean((0, 1)) for e in epochs], 1)[order]  # (O, epochs)
+    ops = [newest.space.ops[i] for i in order]
+    most = ", ".join(f"{op} {p:.1%}" for op, p in favourites(newest))
+    even = 1 / len(ops)
+    alt = f"{title}: at epoch {epochs[-1]} most often {most}; if all were equal, each would have {even:.1%}."
+    columns = [f"epoch {e}" for e in epochs]
+    coloured = Matrix(key, title, "policy learned before", "", columns, ops, plain(shares), alt)
+    x = [float(e) for e in epochs]
+    lines = [Line(op, x, shares[i].tolist(), faint=i >= _NAMED) for i, op in enumerate(ops)]
+    lines.append(Line("if all were equal", [x[0], x[-1]], [even, even], dashed=True))
+    drawn = LineChart(f"{key}-lines", title, "epoch", "probability in a step", lines, alt, percent=True)
+    return [coloured, drawn]
+
+
+def one_policy(statistics: PolicyStatistics, order: Sequence[int], *, lift: float, most: float) -> list[Chart]:
+    """Bars for each view and step, co-occurrence, lift and levels of one policy, its operations in this order."""
+    s, order = statistics, list(order)
+    ops = [s.space.ops[i] for i in order]
+    bars = {
+        f"view {v + 1}, step {t + 1}": [round(float(p), 4) for p in s.ops[v, t, order]]
+        for v in range(s.ops.shape[0])
+        for t in range(s.ops.shape[1])
+    }
+    by_view = "; ".join(
+        f"view {v + 1} most often draws {ops[int(np.argmax(s.mean_ops[v][order]))]}" for v in range(len(s.mean_ops))
+    )
+    together, lifts = s.co_occurrence[np.ix_(order, order)], s.lift[np.ix_(order, order)]
+    where = np.unravel_index(np.argmax(together), together.shape)
+    pair = f"{ops[where[0]]} with {ops[where[1]]} ({together[where]:.1%})"
+    axes = ("view 2", "view 1")
+    strong = [i for i in order if s.space.has_magnitude[i]]
+    given = s.level_given_op[strong]
+    level_names = [[s.space.describe(i, k) for k in range(s.space.levels)] for i in strong]
+    charts: list[Chart] = [
+        BarChart("operations", "Operations in each step", "probability", ops, bars, f"Operations by step: {by_view}."),
+        Matrix(
+            "co-occurrence", "Operations that meet in a pair of views", *axes, ops, ops, plain(together, 5),
+            f"Co-occurrence of the operations of the two views: most often {pair}.", ".2%", limits=(0.0, most),
+        ),
+        Matrix(
+            "lift", "Lift: how much more often than if views were independent", *axes, ops, ops, plain(lifts, 3),
+            f"Lift of the pairs, from {lifts.min():.2f} to {lifts.max():.2f}; 1 means that the views do not know of "
+            "each other.", ".2f", around=1.0, limits=(1 - lift, 1 + lift),
+        ),
+    ]  # fmt: skip
+    if strong:
+        likeliest = (level_names[n][int(np.argmax(row))] for n, row in enumerate(given) if not np.isnan(row).any())
+        alt = "The likeliest level of each operation: " + ", ".join(likeliest)
+        columns = [str(k) for k in range(s.space.levels)]
+        rows = [s.space.ops[i] for i in strong]
+        charts.append(
+            Matrix("levels", "Levels, given the operation", "level", "", columns, rows, plain(given), alt + ".",
+                   limits=(0.0, 1.0 if np.isnan(given).all() else float(np.nanmax(given))), texts=level_names)
+        )  # fmt: skip
+    return charts
+
+
+def scales(statistics: Sequence[PolicyStatistics]) -> dict[str, float]:
+    """The ends of the colour scales that several policies have in common."""
+    away = max((float(np.abs(s.lift - 1).max()) for s in statistics), default=0.0)
+    return {
+        "lift": min(max(away, _LIFT[0]), _LIFT[1]),
+        "most": max((float(s.co_occurrence.max()) for s in statistics), default=1.0),
+    }
+
+
+def policy_frames(run: RunRecord) -> tuple[list[Chart], list[dict[str, Any]]]:
+    """The charts of the newest policy, and for each policy what changes in them when a slider moves."""
+    if not run.statistics:
+        return [], []
+    epochs = sorted(run.statistics)
+    newest = run.statistics[epochs[-1]]
+    order, ends = operation_order(newest), scales(list(run.statistics.values()))
+    frames = []
+    for epoch in epochs:
+        s = run.statistics[epoch]
+        charts = one_policy(s, order, **ends)
+        frames.append({"label": f"policy learned before epoch {epoch}", "told": told(s), "charts": charts})
+    return frames[-1]["charts"], frames  # type: ignore[return-value]
+
+
+def told(statistics: PolicyStatistics) -> str:
+    """A policy in a sentence or two."""
+    s = statistics
+    most = ", ".join(f"{op} {p:.1%}" for op, p in favourites(s))
+    error = f" Probabilities are within ± {2 * s.error:.1%}." if s.error >= 5e-4 else ""
+    return (
+        f"Most often: {most}. Entropy of an operation: {s.entropy.mean():.2f} of {np.log2(len(s.space.ops)):.2f} bits. "
+        f"An operation of view 1 tells {s.information:.3f} bits of one of view 2.{error}"
+    )

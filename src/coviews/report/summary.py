@@ -1,0 +1,126 @@
+"""A run in a few words and numbers: what a person reads first."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from coviews.report.policy_charts import favourites
+from coviews.report.record import RunRecord, number
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One number of the summary, with its name and a remark."""
+
+    what: str
+    value: str
+    more: str = ""
+
+
+def sentence(run: RunRecord) -> str:
+    """What was trained, on what, and how far it got."""
+    config, start = run.config, run.start
+    images = number(start, "images")
+    many = f"{images:,.0f} images of {data_name(run)}" if images else data_name(run)
+    epochs = number(config, "epochs")
+    done = f"{run.epochs_done} of {epochs:.0f} epochs" if epochs and not run.finished else f"{run.epochs_done} epochs"
+    spent = run.seconds()
+    time = f" in {duration(spent)}" if spent else ""
+    state = "" if run.finished else " It is not finished."
+    what = f"{config.get('method', 'An encoder')} on {config.get('encoder', 'an unknown encoder')}"
+    return f"{what}, trained on {many} with {config.get('views', 'unknown')} views: {done}{time}.{state}"
+
+
+def facts(run: RunRecord) -> list[Fact]:
+    """The cards at the top of the page; what is not known is left out."""
+    found = [_quality(run), _evaluated(run), _preferred(run), _cooperation(run), _time(run), _data(run)]
+    return [fact for fact in found if fact is not None]
+
+
+def duration(seconds: float) -> str:
+    """Such as 7 s, 12 min 30 s or 1 h 2 min."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def data_name(run: RunRecord) -> str:
+    """What the run calls its images."""
+    return str(run.config.get("data", "unknown images"))
+
+
+def accuracy(evaluation: Any, name: str) -> float | None:
+    """An accuracy of an evaluation in 0..1, wherever in it that stands."""
+    if not isinstance(evaluation, dict):
+        return None
+    found = number(evaluation.get(name), "accuracy")
+    return found if found is not None else number(evaluation, name)
+
+
+def results_of(evaluation: dict[str, Any]) -> dict[str, Any]:
+    """The results of a line of evaluations.jsonl, whether they stand in it or in a field of it."""
+    for name in ("result", "results"):
+        if isinstance(evaluation.get(name), dict):
+            return evaluation[name]
+    return evaluation
+
+
+def _quality(run: RunRecord) -> Fact | None:
+    for name, what, unit in (("knn", "kNN accuracy", " %"), ("rankme", "RankMe", "")):
+        epochs, values = run.series("look", name)
+        if values:
+            before = f"untrained {values[0]:.1f}{unit}" if epochs[0] == 0 and len(values) > 1 else ""
+            judged = str(run.start.get("looks_at", "")) if name == "knn" else "no labels: dimensions in use"
+            at = f"at epoch {epochs[-1]:.0f}" if not run.finished else ""
+            return Fact(what, f"{values[-1]:.1f}{unit}", "; ".join(t for t in (before, at, judged) if t))
+    return None
+
+
+def _evaluated(run: RunRecord) -> Fact | None:
+    for evaluation in reversed(run.evaluations):
+        found = accuracy(results_of(evaluation), "linear")
+        if found is not None:
+            return Fact("Linear probe", f"{100 * found:.1f} %", "of the last evaluation")
+    return None
+
+
+def _preferred(run: RunRecord) -> Fact | None:
+    if not run.statistics:
+        return None
+    newest = run.statistics[max(run.statistics)]
+    first, *others = favourites(newest)
+    more = f"{first[1]:.1%} of the steps; then " + ", ".join(f"{op} {p:.1%}" for op, p in others)
+    return Fact("The newest policy prefers", first[0], more)
+
+
+def _cooperation(run: RunRecord) -> Fact | None:
+    if not run.statistics:
+        return None
+    epoch = max(run.statistics)
+    kind, bits = run.policies[epoch].kind, run.statistics[epoch].information
+    more = "views are drawn apart" if kind == "indepviews" else "that an operation of view 1 tells of one of view 2"
+    return Fact("Cooperation of the views", f"{bits:.3f} bits", more)
+
+
+def _time(run: RunRecord) -> Fact | None:
+    spent, searching = run.seconds(), run.seconds("search")
+    if not spent:
+        return None
+    count = len(run.of_kind("search"))
+    more = f"{searching / spent:.0%} of it in {count} search{'es'[: 2 * (count != 1)]}" if count else "no search"
+    return Fact("Time", duration(spent), more)
+
+
+def _data(run: RunRecord) -> Fact | None:
+    images = number(run.start, "images")
+    if images is None:
+        return None
+    sides = [number(run.start, name) for name in ("height", "width", "channels")]
+    size = " x ".join(f"{side:.0f}" for side in sides[:2] if side)
+    colour = {1.0: "grey", 3.0: "colour"}.get(sides[2] or 0.0, "")
+    classes = run.start.get("classes")
+    named = f"{len(classes)} classes" if isinstance(classes, list) and classes else "no labels"
+    broken = number(run.start, "broken") or 0
+    lost = f"{broken:.0f} could not be read" if broken else ""
+    return Fact("Images", f"{images:,.0f}", ", ".join(t for t in (size, colour, named, lost) if t))
