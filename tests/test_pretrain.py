@@ -375,3 +375,56 @@ def test_default_out_is_named_by_data_and_views(tmp_path, monkeypatch):
     done = pretrain(settings=FAST, progress=False)
     assert done.path.parent == Path("runs")
     assert done.path.name.startswith("shapes-100-uniform-")
+
+
+def test_python_values_of_every_kind(tmp_path):
+    images = coviews.load_images("shapes:64", size=16).images
+    done = pretrain(
+        images, settings=FAST, out=str(tmp_path / "run"), lr=np.float64(0.1), epochs=np.int64(1), progress=False
+    )
+    assert Run(done.path).settings.lr == 0.1
+    with pytest.raises(CoviewsError, match="lr must be of the type float"):
+        pretrain(images, settings=FAST, lr="fast")
+
+
+def test_no_look_no_accuracy(tmp_path, capsys):
+    done = pretrain(settings=FAST.replaced(out=tmp_path / "run"))
+    assert done.quality == {}
+    assert "kNN" not in capsys.readouterr().err
+
+
+def test_what_a_kill_left_of_a_run_that_had_not_begun_is_no_obstacle(tmp_path):
+    for name in ("checkpoints", "policies"):
+        (tmp_path / "run" / name).mkdir(parents=True)
+    (tmp_path / "run" / ".lock").touch()
+    (tmp_path / "run" / ".config.yaml.1.partial").touch()
+    pretrain(settings=FAST.replaced(out=tmp_path / "run"), progress=False)
+
+
+def test_weights_that_are_used_twice_are_saved(tmp_path):
+    class Tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = torch.nn.Linear(16 * 16 * 3, 8)
+            self.again = self.first
+
+        def forward(self, x):
+            return self.first(x.flatten(1)) + self.again(x.flatten(1))
+
+    done = pretrain("shapes:64", encoder=Tied(), settings=FAST.replaced(epochs=1, out=tmp_path / "run"), progress=False)
+    assert coviews.load_encoder(done.path, into=Tied()).first.weight.isfinite().all()
+
+
+def test_a_missing_tracker_is_said_before_a_run_is_replaced(tmp_path):
+    run = tmp_path / "run"
+    pretrain(settings=FAST.replaced(out=run), progress=False)
+    with pytest.raises(CoviewsError, match="pip install wandb"):
+        pretrain(settings=FAST.replaced(out=run), wandb=True, overwrite=True, progress=False)
+    assert (run / "encoder.safetensors").exists()
+    pretrain(resume=run, progress=False)  # and it is not locked
+
+
+@pytest.mark.parametrize("changes", [{"steps": 0}, {"p": 2.0}])
+def test_wrong_search_settings_are_seen_at_once(changes):
+    with pytest.raises(CoviewsError):
+        coviews.SearchSettings(**changes)

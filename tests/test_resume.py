@@ -194,3 +194,30 @@ def test_python_data_and_modules_resume_too(tmp_path):
         coviews.load_encoder(done.path)
     again = pretrain(images, encoder=fresh, resume=tmp_path / "run", progress=False)
     assert torch.equal(again.encoder[1].weight, done.encoder[1].weight)
+
+
+def test_a_checkpoint_of_another_run_is_refused_and_nothing_is_lost(tmp_path):
+    for name, seed in (("one", 0), ("two", 1)):
+        pretrain(settings=SMALL.replaced(views="uniform", epochs=2, seed=seed, out=tmp_path / name), progress=False)
+    (tmp_path / "two" / "checkpoints" / "last.pt").write_bytes(
+        (tmp_path / "one" / "checkpoints" / "last.pt").read_bytes()
+    )
+    lines = (tmp_path / "two" / "metrics.jsonl").read_text()
+    with pytest.raises(CoviewsError, match="another seed"):
+        pretrain(resume=tmp_path / "two", progress=False)
+    assert (tmp_path / "two" / "metrics.jsonl").read_text() == lines
+
+
+def test_other_images_are_noticed(tmp_path):
+    images = coviews.load_images("shapes:96", size=16).images
+    pretrain(images, settings=SMALL.replaced(views="uniform", epochs=2, out=tmp_path / "run"), progress=False)
+    with pytest.raises(CoviewsError, match="images are not those"):
+        pretrain(images[:64], resume=tmp_path / "run", progress=False)
+
+
+def test_a_resumed_run_does_not_need_the_run_it_started_from(tmp_path):
+    pretrain(settings=SMALL.replaced(views="uniform", epochs=1, out=tmp_path / "first"), progress=False)
+    second = SMALL.replaced(views="uniform", epochs=1, out=tmp_path / "second", init_from=tmp_path / "first")
+    pretrain(settings=second, progress=False)
+    (tmp_path / "first").rename(tmp_path / "moved")
+    pretrain(resume=tmp_path / "second", progress=False)

@@ -29,7 +29,7 @@ from coviews.learners.encoders import check_encoder
 from coviews.learners.frozen import device_of
 from coviews.opened import OpenedEncoder, open_encoder
 from coviews.run import Run
-from coviews.run_data import FROM_PYTHON, move_to_device, normalisation
+from coviews.run_data import FROM_PYTHON, move_to_device, normalisation, own_data
 
 _PUBLISHED = 128  # pixels below which published weights, which are made for about 224, tell little of an image
 _COMPARED = 1 << 31  # bytes of images up to which test images are looked for among the training images
@@ -257,12 +257,10 @@ def _sets(
     """What is given; without `data`, what the run was trained on and judged by."""
     if data is not None:
         return _Sets(data, test_data, subset, seed or 0, of_run=False)
-    if settings is None:
-        raise CoviewsError("there is no run that tells which images to take: give --data")
-    if settings.data.startswith(FROM_PYTHON):
-        raise CoviewsError(f"the run {opened.run} was made from data in Python ({settings.data}): give --data")
+    data = own_data(opened)
+    assert settings is not None
     return _Sets(
-        settings.data,
+        data,
         settings.test_data if test_data is None else test_data,
         settings.subset if subset is None else subset,
         settings.subset_seed if seed is None else seed,

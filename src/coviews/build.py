@@ -1,5 +1,7 @@
 """From settings to things: devices, images, the method with its encoder, the view source."""
 
+import os
+import warnings
 from typing import Any, cast
 
 from lightning_fabric import Fabric
@@ -24,10 +26,17 @@ BROKEN = 0.01  # a larger share of unreadable images ends the run before it begi
 def make_fabric(settings: PretrainSettings) -> Fabric:
     """The devices, with one process for each."""
     s = settings
-    many = s.devices * s.num_nodes > 1
+    devices, nodes = s.devices, s.num_nodes
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun has made the processes
+        devices = int(os.environ["LOCAL_WORLD_SIZE"])
+        nodes = int(os.environ["WORLD_SIZE"]) // devices
+    many = devices * nodes > 1
+    if s.batch_size % (devices * nodes):
+        raise CoviewsError(f"--batch-size {s.batch_size} cannot be shared evenly among {devices * nodes} processes")
+    warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
     try:
         fabric = Fabric(
-            accelerator=s.accelerator, devices=s.devices, num_nodes=s.num_nodes, precision=cast(Any, s.precision),
+            accelerator=s.accelerator, devices=devices, num_nodes=nodes, precision=cast(Any, s.precision),
             strategy="ddp" if many else "auto",
         )  # fmt: skip
         if many:
@@ -97,7 +106,8 @@ def fixed_source(settings: PretrainSettings) -> ViewSource | None:
     if s.learns_views:
         return None
     if s.views == "hardviews":
-        return view_source(s.hard_source, views=s.hard_views)
+        options = {"magnitude": s.magnitude} if s.hard_source == "randaugment" else {}
+        return view_source(s.hard_source, views=s.hard_views, **options)
     if s.views.endswith(".safetensors"):
         return load_policy(s.views)
     return view_source(s.views, **({"magnitude": s.magnitude} if s.views == "randaugment" else {}))

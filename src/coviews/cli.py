@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import functools
 import importlib.metadata
+import os
 import signal
 import sys
 import warnings
@@ -175,13 +176,14 @@ def _starting_settings(arguments: list[str]) -> PretrainSettings:
     base = preset_settings(found.preset) if found.preset is not None else PretrainSettings()
     if found.config is not None:
         return read_settings(Path(found.config), base)
-    return preset_settings("demo") if found.preset is None and not _has_data(rest) else base
+    helped = "-h" in rest or "--help" in rest
+    return preset_settings("demo") if found.preset is None and not _has_data(rest) and not helped else base
 
 
 def _has_data(arguments: list[str]) -> bool:
     """Whether there is a word that is neither an option nor an option's value."""
     values = 0
-    for word in arguments:
+    for word in (a.replace("_", "-") if a.startswith("-") else a for a in arguments):  # both are accepted
         if values:
             values -= 1
         elif not word.startswith("-"):
@@ -434,7 +436,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             _run(given or ["--help"])
         except CoviewsError as error:
-            print(f"error: {error}", file=sys.stderr)
+            if os.environ.get("LOCAL_RANK", "0") == "0":  # of several processes that see it, one says it
+                print(f"error: {error}", file=sys.stderr)
             return 2
         except KeyboardInterrupt as stop:
             print(str(stop) or "stopped", file=sys.stderr)

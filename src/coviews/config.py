@@ -2,12 +2,15 @@
 
 import dataclasses
 import math
+import os
+import re
 import types
 import typing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import tyro
 import yaml
 
@@ -159,6 +162,8 @@ class PretrainSettings:
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < low):
                 raise CoviewsError(f"{_flag(name)} must be a whole number from {low}, not {value!r}")
+        if max(self.seed, self.subset_seed) >= 2**63:
+            raise CoviewsError("--seed must be below 2**63")
         if self.magnitude > 30:
             raise CoviewsError(f"--magnitude must be 0 to 30, not {self.magnitude}")
         if self.channels not in (None, 1, 3):
@@ -199,10 +204,12 @@ class PretrainSettings:
 
     def replaced(self, **changes: Any) -> "PretrainSettings":
         """The same with other choices; unknown names get the nearest valid one."""
-        names = [f.name for f in dataclasses.fields(self)]
-        for name in changes:
-            if name not in names:
-                raise unknown("setting", name, names)
+        hints = typing.get_type_hints(type(self))
+        for name, value in changes.items():
+            if name not in hints:
+                raise unknown("setting", name, hints)
+            if not dataclasses.is_dataclass(value):
+                changes[name] = _checked(value, hints[name], name)
         return dataclasses.replace(self, **changes)
 
     def differences(self, other: "PretrainSettings") -> list[str]:
@@ -225,10 +232,22 @@ def read_settings(path: Path, default: PretrainSettings | None = None) -> Pretra
         raise CoviewsError(f"cannot read {path}: {error}") from error
     except (yaml.YAMLError, RecursionError) as error:
         raise CoviewsError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    return _settings_of(content, default, str(path))
+
+
+def parse_settings(text: str, where: str) -> PretrainSettings:
+    """Settings from what `to_yaml` gave."""
+    try:
+        return _settings_of(yaml.safe_load(text), None, where)
+    except yaml.YAMLError as error:
+        raise CoviewsError(f"{where} holds no settings") from error
+
+
+def _settings_of(content: Any, default: PretrainSettings | None, where: str) -> PretrainSettings:
     try:
         return _read(default or PretrainSettings(), content or {}, "")
     except CoviewsError as error:
-        raise CoviewsError(f"{path}: {error}") from error
+        raise CoviewsError(f"{where}: {error}") from error
 
 
 def _flag(name: str) -> str:
@@ -246,7 +265,7 @@ def _plain(value: Any) -> Any:
 def _read(default: Any, content: Any, where: str) -> Any:
     """A dataclass like `default` with the fields that the mapping has, each checked against its type."""
     if not isinstance(content, dict):
-        raise CoviewsError(f"{where or 'it'} must be a mapping of names to values, not {content!r}")
+        raise CoviewsError(f"{where.rstrip('.') or 'it'} must be a mapping of names to values, not {content!r}")
     hints = typing.get_type_hints(type(default))
     changes = {}
     for name, value in content.items():
@@ -262,6 +281,8 @@ def _read(default: Any, content: Any, where: str) -> Any:
 
 def _checked(value: Any, hint: Any, name: str) -> Any:
     """The value as its type says, or an error."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
@@ -274,7 +295,9 @@ def _checked(value: Any, hint: Any, name: str) -> Any:
             return tuple(_checked(v, h, name) for v, h in zip(value, wanted, strict=True))
     elif hint is float and type(value) in (int, float):
         return float(value)
-    elif hint is Path and isinstance(value, str):
+    elif hint is float and isinstance(value, str) and re.fullmatch(r"\d+(\.\d*)?e[+-]?\d+", value):
+        return float(value)  # 1e-3 is text in YAML
+    elif hint is Path and isinstance(value, str | os.PathLike):
         return Path(value)
     elif hint is str and name == "subset" and type(value) is int:
         return str(value)

@@ -21,8 +21,6 @@ class Display:
         self._task = self._bar.add_task("", total=None, text="")
 
     def __enter__(self) -> "Display":
-        if self.live:
-            self._bar.start()
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -32,6 +30,7 @@ class Display:
     def update(self, what: str, done: int, total: int, text: str) -> None:
         """Move the live line."""
         if self.live:
+            self._bar.start()  # only now: while images are loaded, another bar is there
             self._bar.update(self._task, description=what, completed=done, total=total, text=text)
 
     def line(self, text: str, *, always: bool = True) -> None:

@@ -49,7 +49,9 @@ class SearchSettings:
     def __post_init__(self) -> None:
         if self.reference not in REFERENCES:
             raise unknown("reference", self.reference, REFERENCES)
-        for name, least in (("batch", 2), ("images_each", 1), ("reference_batches", 1)):
+        if not 0 <= self.p <= 1:
+            raise CoviewsError(f"the probability of a step must be in 0..1, not {self.p}")
+        for name, least in (("batch", 2), ("images_each", 1), ("reference_batches", 1), ("steps", 1)):
             value = getattr(self, name)
             if type(value) is not int or value < least:
                 raise CoviewsError(f"the search's {name} must be a whole number from {least}, not {value!r}")

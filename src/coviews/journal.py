@@ -102,7 +102,7 @@ class Journal:
         numbers = {"reward": last.reward, "over the bound": last.over, "entropy": last.entropy, "seconds": seconds}
         numbers |= {f"operation {op}": float(share) for op, share in zip(policy.space.ops, means, strict=True)}
         numbers |= {f"queue weight {i + 1}": weight for i, weight in enumerate(weights)}
-        self.logs({f"search/{name}": value for name, value in numbers.items()}, epoch)
+        self.logs({f"search/{name}": value for name, value in numbers.items()}, epoch - 1)  # it comes before the epoch
         most = ", ".join(policy.space.ops[i] for i in np.argsort(-means)[:4])
         self.display.line(
             f"epoch {epoch}: searched for {duration(seconds)}: reward {first.reward:.3f} -> {last.reward:.3f} · "

@@ -1,11 +1,21 @@
 """Where the numbers of a run go besides its metrics file: TensorBoard, and trackers of others if asked for."""
 
 import importlib
+import importlib.util
 from pathlib import Path
 from typing import Any
 
 from coviews.config import PretrainSettings
 from coviews.errors import CoviewsError
+
+TRACKERS = ("wandb", "trackio")
+
+
+def check_trackers(settings: PretrainSettings) -> None:
+    """Whether all that are asked for are installed: seen before anything is made or replaced."""
+    for name in TRACKERS:
+        if getattr(settings, name) and importlib.util.find_spec(name) is None:
+            raise CoviewsError(f"--{name} needs the package {name}: pip install {name}")
 
 
 class Logs:
@@ -21,12 +31,9 @@ class Logs:
 
             # what a killed run wrote beyond its checkpoint is hidden
             self._board = SummaryWriter(str(run / "tensorboard"), purge_step=from_epoch or None)
-        for name in ("wandb", "trackio"):
+        for name in TRACKERS:
             if getattr(settings, name):
-                try:
-                    tracker = importlib.import_module(name)
-                except ImportError as error:
-                    raise CoviewsError(f"--{name} needs the package {name}: pip install {name}") from error
+                tracker = importlib.import_module(name)
                 tracker.init(project="coviews", name=run.name, config={"settings": settings.to_yaml()})
                 self._trackers.append(tracker)
 

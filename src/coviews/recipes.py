@@ -20,14 +20,12 @@ PRESETS: dict[str, PretrainSettings] = {
     "paper-cifar10": _PAPER.replaced(data="cifar10", test_data="cifar10:test", epochs=800),
     "paper-cifar100": _PAPER.replaced(data="cifar100", test_data="cifar100:test", epochs=800),
     "paper-svhn": _PAPER.replaced(data="svhn", test_data="svhn:test", epochs=400),
-    "paper-stl10": _PAPER.replaced(data="stl10:train+unlabeled", test_data="stl10:test", epochs=400, batch_size=256),
+    "paper-stl10": _PAPER.replaced(data="stl10:train+unlabeled", epochs=400, batch_size=256),
     "paper-tinyimagenet": _PAPER.replaced(
         data="tinyimagenet", test_data="tinyimagenet:val", epochs=400, batch_size=256
     ),
     "paper-cifar10-10": _PAPER.replaced(data="cifar10", test_data="cifar10:test", epochs=800, subset="10%"),
-    "paper-stl10-5": _PAPER.replaced(
-        data="stl10:train+unlabeled", test_data="stl10:test", epochs=400, batch_size=256, subset="5000"
-    ),
+    "paper-stl10-5": _PAPER.replaced(data="stl10:train+unlabeled", epochs=400, batch_size=256, subset="5000"),
     "paper-moco-4096": _PAPER.replaced(
         data="cifar10", test_data="cifar10:test", method="moco", bank=4096, epochs=200, momentum=0.99
     ),

@@ -109,8 +109,11 @@ class Run:
 
     # ------------------------------------------------------------------------------- checkpoints and policies
 
-    def save(self, state: dict[str, Any]) -> None:
-        """Replace the checkpoint; until the new one is whole, the old one stays."""
+    def save(self, state: dict[str, Any], keep: int | None = None) -> None:
+        """Replace the checkpoint; until the new one is whole, the old one stays.
+
+        keep: the epoch for which it is kept for good as well.
+        """
         if not self.writes:
             return
         assert self._metrics is not None
@@ -123,16 +126,13 @@ class Run:
             except RuntimeError as error:  # torch's own words for a full disk are no help
                 raise OSError(28, "the disk is full, or cannot be written to") from error
 
+        if keep is not None:  # first: after the last checkpoint nobody would come back to it
+            write_whole(self.checkpoint.with_name(f"epoch-{keep:04d}.pt"), write)
         write_whole(self.checkpoint, write)
 
     def load(self) -> dict[str, Any] | None:
         """The last checkpoint, if there is one; nothing in it is executed."""
         return read_checkpoint(self.checkpoint) if self.checkpoint.exists() else None
-
-    def keep(self, epoch: int) -> None:
-        """Keep the last checkpoint for good."""
-        if self.writes:
-            write_whole(self.checkpoint.with_name(f"epoch-{epoch:04d}.pt"), self.checkpoint.read_bytes())
 
     def policy_path(self, epoch: int) -> Path:
         """Where the policy is that was learned before this epoch."""
@@ -155,8 +155,8 @@ class Run:
             there = [entry.name for entry in os.scandir(self.path)]
         except OSError as error:
             raise CoviewsError(f"cannot write to {self.path}: {error.strerror}") from error
-        if not there:
-            return
+        if "config.yaml" not in there and all(n in _OURS or n.endswith(".partial") for n in there):
+            return  # empty, or what a kill left of a run that had not begun
         if "config.yaml" not in there:
             raise CoviewsError(f"{self.path} is not empty, and not a run: choose another --out")
         if not overwrite:
@@ -164,7 +164,9 @@ class Run:
                 f"{self.path} holds a run: continue it with --resume {self.path}, choose another --out, or --overwrite"
             )
         self._take_lock()  # nobody may be training in it
-        for name in (n for n in there if n in _OURS and n != ".lock"):
+        for name in sorted(
+            (n for n in there if n in _OURS and n != ".lock"), key="config.yaml".__eq__
+        ):  # that one last
             entry = self.path / name
             shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
@@ -189,7 +191,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         if broken is not None:
             raise ValueError(f"{broken} is not as it was written")
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        if not isinstance(state, dict) or "format" not in state:
+        if not isinstance(state, dict) or "format" not in state or type(state.get("metrics", 0)) is not int:
             raise ValueError("it holds no run")
     except OSError as error:
         raise CoviewsError(f"cannot read the checkpoint {path}: {error.strerror}") from error

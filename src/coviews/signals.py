@@ -26,9 +26,8 @@ class Asked:
 
 
 @contextlib.contextmanager
-def listening() -> Iterator[Asked]:
+def listening(asked: Asked) -> Iterator[None]:
     """Note SIGINT and SIGTERM instead of ending; a second one ends the process at once."""
-    asked = Asked()
     before: dict[int, Any] = {}
 
     def ask(number: int, _: Any) -> None:
@@ -38,7 +37,7 @@ def listening() -> Iterator[Asked]:
     if threading.current_thread() is threading.main_thread():  # no other thread may set handlers
         before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -4,6 +4,7 @@ warm up on random views; then, every K epochs, search for a policy that is hard 
 into the queue, and train on the views that the queue makes.
 """
 
+import contextlib
 import itertools
 import math
 import re
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 from coviews.atomic import write_whole
 from coviews.batches import Batches
 from coviews.build import build_method, fixed_source, load_data, make_fabric
-from coviews.config import PretrainSettings
+from coviews.config import PretrainSettings, parse_settings
 from coviews.display import Display
 from coviews.errors import CoviewsError
 from coviews.find_policy import search
@@ -35,6 +36,7 @@ from coviews.learners.frozen import evaluating
 from coviews.learners.gather import gathered
 from coviews.learners.method import Method
 from coviews.learners.pixels import to_tensors
+from coviews.logs import check_trackers
 from coviews.look import Look
 from coviews.ops.space import FINE, space
 from coviews.policies.fixed import Uniform
@@ -105,17 +107,27 @@ def pretrain(
         default = PretrainSettings() if data is not None else PRESETS["demo"]
         chosen = (settings or default).replaced(**options)
     fabric = make_fabric(chosen)
-    with torch.random.fork_rng(), Display(progress and fabric.is_global_zero) as display, listening() as asked:
+    with torch.random.fork_rng(), Display(progress and fabric.is_global_zero) as display:
         module = encoder if isinstance(encoder, nn.Module) else None
         source = chosen.data if data is None or isinstance(data, str | Path) else data
         if isinstance(source, str) and source.startswith(PYTHON):
             raise CoviewsError(f"the run {resume} was made from {source}: give the same data again")
-        trainer = Trainer(chosen, fabric, display, asked, source, module)
-        trainer.open(Path(resume) if resume is not None else None, overwrite)
+        folder = Path(resume) if resume is not None else None
+        fresh = folder is None or not Run(folder).checkpoint.exists()
+        start = chosen if fresh else chosen.replaced(init_from=None)  # its weights are in the checkpoint
         try:
-            return trainer.run_through()
-        finally:
-            trainer.close()
+            trainer = Trainer(start, fabric, display, source, module)
+            trainer.settings = chosen
+            try:
+                trainer.open(folder, overwrite)
+                with listening(trainer.asked):
+                    return trainer.run_through()
+            finally:
+                trainer.close()
+        except RuntimeError as error:
+            if fabric.global_rank and "Connection closed" in str(error):
+                raise SystemExit(2) from None  # the first process has ended, and has said why
+            raise
 
 
 class Trainer:
@@ -126,11 +138,12 @@ class Trainer:
         settings: PretrainSettings,
         fabric: Fabric,
         display: Display,
-        asked: Asked,
         data: Any,
         module: nn.Module | None,
     ) -> None:
-        self.settings, self.fabric, self.display, self.asked, self.module = settings, fabric, display, asked, module
+        self.settings, self.fabric, self.display, self.module = settings, fabric, display, module
+        self.asked = Asked()
+        self.closing = contextlib.ExitStack()  # what is to be let go of at the end
         with fabric.rank_zero_first(local=True):  # one process downloads or fills the cache, the others find it there
             shown = fabric.is_global_zero and display.wanted
             with warnings.catch_warnings(record=True) as said:
@@ -178,7 +191,7 @@ class Trainer:
         """From wherever the run is to its end."""
         s = self.settings
         self.laps()
-        if self.epoch == 1 and self.step == 0 and not self.quality:
+        if s.knn_every and self.epoch == 1 and self.step == 0 and not self.quality:
             self.look(0)
         while self.epoch <= s.epochs:
             if s.searches_at(self.epoch) and self.searched < self.epoch:
@@ -186,22 +199,23 @@ class Trainer:
             self.train()
             if s.knn_every and (self.epoch % s.knn_every == 0 or self.epoch == s.epochs):
                 self.look(self.epoch)
-            keep = s.keep_every and self.epoch % s.keep_every == 0
+            keep = self.epoch if s.keep_every and self.epoch % s.keep_every == 0 else None
             self.epoch, self.step, self.total = self.epoch + 1, 0, 0.0
             if self.agreed(self.due) or keep or self.epoch > s.epochs:
-                self.save()
-            if keep:
-                self.run.keep(self.epoch - 1)
+                self.save(keep)
             self.stop_if_asked()
         return self.finish()
 
     def search(self) -> None:
         """Learn a policy for the encoder as it is now, and put it into the queue if it is sound."""
-        s, epoch = self.settings, self.epoch
+        s, epoch, spent = self.settings, self.epoch, 0.0
         history: list[SearchStep] = []
+        self.share_buffers()
 
         def on_step(step: SearchStep) -> None:
+            nonlocal spent
             history.append(step)
+            spent += self.laps("search")
             self.journal.search_step(epoch, step)
             self.stop_if_asked()  # the search will be made anew
 
@@ -232,7 +246,7 @@ class Trainer:
         else:
             kept = f"that of epoch {self.queued[0]} stays" if self.queued else "views stay random"
             self.journal.warn(epoch, f"the policy searched for before epoch {epoch} is not used: {refused}; {kept}")
-        self.journal.search(epoch, policy, history, refused, self.queue, self.queued, self.laps("search"))
+        self.journal.search(epoch, policy, history, refused, self.queue, self.queued, spent + self.laps("search"))
         self.searched = epoch
         self.save()
 
@@ -282,6 +296,7 @@ class Trainer:
     def hardest(self, views: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Of several views of each image, the pair with the highest loss."""
         b = self.batches
+        self.share_buffers()
         mine = slice(b.rank * len(views[0]), (b.rank + 1) * len(views[0]))
         with evaluating(self.bare), self.fabric.autocast():
             each = zip(*(e.chunk(len(views)) for e in self.bare.embed(torch.cat(views))), strict=True)
@@ -303,6 +318,12 @@ class Trainer:
         halves = [e.chunk(2) for e in self.bare.embed(torch.cat([x1[mine], x2[mine]]))]
         one, two = (tuple(gathered(half[i]) for half in halves) for i in (0, 1))
         return self.fabric.broadcast(self.bare.compare(one, two))  # to the last bit the same on all
+
+    def share_buffers(self) -> None:
+        """All ranks have the first one's BatchNorm statistics, which are those of the checkpoint."""
+        if self.batches.ranks > 1:
+            for buffer in self.bare.buffers():
+                torch.distributed.broadcast(buffer, 0)
 
     # -------------------------------------------------------------------------------- watching, saving, stopping
 
@@ -346,17 +367,21 @@ class Trainer:
     def open(self, resume: Path | None, overwrite: bool) -> None:
         """Make the run's folder, or go on from its checkpoint."""
         s, writes, state = self.settings, self.fabric.is_global_zero, None
+        check_trackers(s)
         if resume is None:
             path = s.out or Path("runs") / f"{_short(s.data)}-{_short(s.views)}-{datetime.now():%Y%m%d-%H%M%S}"
             self.run = Run.create(self.fabric.broadcast(path), s, overwrite=overwrite, writes=writes)
+            self.closing.callback(self.run.close)
             self.fabric.barrier()
         else:
             self.run = Run.open(resume, writes=writes)
+            self.closing.callback(self.run.close)
             state = self.run.load()
-            self.run.start_metrics(state["metrics"] if state else 0)
-        if state is not None:
-            self.restore(state)
+            if state is not None:
+                self.restore(state)
+            self.run.start_metrics(state["metrics"] if state else 0)  # drops lines: not before all is known to fit
         self.journal = Journal(s, self.run, self.display, from_epoch=self.epoch if resume else 0)
+        self.closing.callback(self.journal.close)
         if resume is not None:
             where = f"epoch {self.epoch}, step {self.step}" if self.epoch <= s.epochs else "its end"
             self.display.line(f"continuing {resume} at {where}")
@@ -367,7 +392,12 @@ class Trainer:
                 lines = "".join(f"{name}\t{why}\n" for name, why in self.images.broken)
                 write_whole(self.run.path / "broken.txt", lines.encode(errors="replace"))
 
-    def save(self) -> None:
+    @property
+    def data_seen(self) -> list[Any]:
+        """What the images are known by: the run can go on only with the same."""
+        return [*self.images.images.shape, *self.views.mean, *self.views.std]
+
+    def save(self, keep: int | None = None) -> None:
         """Write the checkpoint: all that the rest of the run depends on."""
         self.laps("training")
         if not all(bool(torch.isfinite(p).all()) for p in self.bare.parameters()):
@@ -376,6 +406,7 @@ class Trainer:
         self.run.save(
             {
                 "settings": self.settings.to_yaml(),
+                "data": self.data_seen,
                 "epoch": self.epoch,
                 "step": self.step,
                 "total": self.total,
@@ -387,7 +418,8 @@ class Trainer:
                 "method": self.bare.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 "precision": self.fabric._precision.state_dict(),  # the scale of half-precision gradients
-            }
+            },
+            keep,
         )
         self.laps("saving")
         self.saved = time.perf_counter()
@@ -395,6 +427,11 @@ class Trainer:
     def restore(self, state: dict[str, Any]) -> None:
         """Be where the checkpoint was saved."""
         try:
+            other = parse_settings(state["settings"], str(self.run.checkpoint)).differences(self.settings)
+            if other:
+                raise ValueError(f"it is of a run with another {other[0]}")
+            if state["data"] != self.data_seen:
+                raise ValueError("the images are not those that it was trained on: some were added, removed or changed")
             self.bare.load_state_dict(state["method"])
             self.optimizer.load_state_dict(state["optimizer"])
             self.fabric._precision.load_state_dict(state["precision"])
@@ -435,8 +472,7 @@ class Trainer:
 
     def close(self) -> None:
         """Let go of the files."""
-        self.run.close()
-        self.journal.close()
+        self.closing.close()
 
 
 def learning_rate(settings: PretrainSettings, step: int, steps: int) -> float:

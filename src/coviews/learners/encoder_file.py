@@ -6,6 +6,7 @@ from typing import Any
 
 import safetensors
 import safetensors.torch
+import torch
 from torch import nn
 
 from coviews.atomic import write_whole
@@ -28,7 +29,9 @@ def save_encoder(
     """Write the encoder, whole or not at all; without a name it can be loaded only into a module like it."""
     described = {"format": FORMAT, "encoder": name, "image_size": image_size, "channels": channels}
     text = json.dumps({**described, "mean": mean, "std": std}, sort_keys=True)
-    weights = {k: v.detach().cpu().contiguous() for k, v in encoder.state_dict().items()}
+    weights = {
+        k: v.detach().cpu().clone(memory_format=torch.contiguous_format) for k, v in encoder.state_dict().items()
+    }
     write_whole(path, safetensors.torch.save(weights, {"coviews": text}))
 
 
