@@ -24,7 +24,6 @@ from coviews.display import Display
 from coviews.learners.pixels import to_tensors
 from coviews.ops.space import space
 from coviews.policies.learned import Policy
-from coviews.signals import Asked
 from coviews.train import Trainer
 from measure import options, versions, write
 
@@ -38,7 +37,7 @@ def trainer_of(encoder: str, images: int) -> Iterator[Trainer]:
         save_every=1e6,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(settings, make_fabric(settings), Display(False), Asked(), settings.data, None)
+        trainer = Trainer(settings, make_fabric(settings), Display(False), settings.data, None)
         trainer.settings = settings.replaced(out=Path(folder) / "run")
         trainer.open(None, False)
         for seed in range(4):
