@@ -44,6 +44,7 @@ bench: $(VENV)/.bench-ready
 	$(BIN)/python benchmarks/engine.py $(BENCH)
 	$(BIN)/python benchmarks/search.py $(BENCH)
 	$(BIN)/python benchmarks/train.py $(BENCH)
+	$(BIN)/python benchmarks/evaluate.py $(BENCH)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -1,4 +1,4 @@
-"""The views of every step of an epoch, made while the encoder is busy with the step before."""
+"""The views of every step of an epoch; where the encoder is not on the CPU, made while it is busy."""
 
 from collections import deque
 from collections.abc import Iterator
