@@ -28,8 +28,10 @@ $(VENV)/.bench-ready: $(VENV)/.ready
 demo: $(VENV)/.ready
 	$(BIN)/coviews pretrain --out runs/demo --overwrite
 
+# two processes with one thread each: torch's threads stall where they have to share their cores
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest $(TEST)
+	@$(BIN)/python -c "from coviews.ops.engine import _prepare; _prepare()"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(TEST)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

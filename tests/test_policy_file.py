@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import pickle
 import struct
 
@@ -11,7 +12,6 @@ import safetensors
 import safetensors.numpy
 
 from coviews import CoviewsError, Space, space
-from coviews.policies import learned
 from coviews.policies.learned import Policy, load_policy
 from coviews.policies.network import NetworkSettings
 
@@ -68,7 +68,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 
     for name in ("fsync", "replace"):
         with monkeypatch.context() as patch:
-            patch.setattr(learned.os, name, fails)
+            patch.setattr(os, name, fails)
             with pytest.raises(CoviewsError, match=r"cannot write .*p\.safetensors: No space left on device"):
                 policy(seed=1).save(path)
         assert path.read_bytes() == old
