@@ -9,6 +9,7 @@ from PIL import Image
 from coviews import CoviewsError, Policy, Subpolicies, apply_op, cli, space
 from coviews.data.shapes import make_shapes
 from coviews.report import sheet as sheets
+from coviews.report.lettering import font, wrapped
 from coviews.report.sheet import contact_sheet, view_steps
 
 SPACE = space("autoaugment")
@@ -100,9 +101,9 @@ def test_what_was_done_is_written_and_nothing_is_clipped():
 )
 @pytest.mark.parametrize("width", [5, 40, 128])
 def test_wrapped_text_fits_and_loses_nothing(text, width):
-    lines = sheets._wrapped(text, 13, width)
+    lines = wrapped(text, 13, width)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
-    assert all(len(line) == 1 or sheets._font(13).getlength(line) <= width for line in lines)
+    assert all(len(line) == 1 or font(13).getlength(line) <= width for line in lines)
     if width == 128 and len(text) < 30:
         assert " ".join(lines) == text, "broken at spaces only"
 
