@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from torch import nn
 
 import coviews
-from coviews.config import PretrainSettings
+from coviews.config import FROM_PYTHON, PretrainSettings
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
 from coviews.evaluation.crops import AREA
@@ -29,7 +29,7 @@ from coviews.learners.encoders import check_encoder
 from coviews.learners.frozen import device_of
 from coviews.opened import OpenedEncoder, open_encoder
 from coviews.run import Run
-from coviews.run_data import FROM_PYTHON, move_to_device, normalisation, own_data
+from coviews.run_data import move_to_device, normalisation, own_data
 
 _PUBLISHED = 128  # pixels below which published weights, which are made for about 224, tell little of an image
 _COMPARED = 1 << 31  # bytes of images up to which test images are looked for among the training images

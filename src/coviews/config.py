@@ -23,6 +23,7 @@ from coviews.policies.learned import COOPERATIVE
 METHODS = ("simclr", "moco", "byol", "simsiam")
 VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
 ACCELERATORS = ("auto", "cpu", "cuda", "mps")
+FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
 
 # what may change when a run is continued: it says how and where the work is done, not what comes out

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from coviews.config import PretrainSettings
+from coviews.config import FROM_PYTHON, PretrainSettings
 from coviews.data.load import ImageSet, load_images
 from coviews.data.pictures import extensions, read_header
 from coviews.errors import CoviewsError, unknown
@@ -16,8 +16,6 @@ from coviews.learners.encoders import check_encoder
 from coviews.learners.pixels import channel_statistics
 from coviews.opened import OpenedEncoder
 from coviews.run import Run
-
-FROM_PYTHON = "python: "  # so a run calls data that came from Python and has no name
 
 
 def run_images(

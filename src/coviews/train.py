@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from coviews.atomic import write_whole
 from coviews.batches import Batches
 from coviews.build import build_method, fixed_source, load_data, make_fabric
-from coviews.config import PretrainSettings, parse_settings
+from coviews.config import FROM_PYTHON, PretrainSettings, parse_settings
 from coviews.display import Display
 from coviews.errors import CoviewsError
 from coviews.find_policy import search
@@ -51,7 +51,6 @@ from coviews.search.ppo import SearchStep
 from coviews.signals import Asked, Stopped, listening
 
 SEARCH, DROPOUT = 3, 4  # streams of random numbers, besides those of the batches
-PYTHON = "python: "  # what data is called that came from Python and has no name
 CHECK = 20  # steps from one look at the loss to the next: looking makes a GPU wait
 
 
@@ -110,7 +109,7 @@ def pretrain(
     with torch.random.fork_rng(), Display(progress and fabric.is_global_zero) as display:
         module = encoder if isinstance(encoder, nn.Module) else None
         source = chosen.data if data is None or isinstance(data, str | Path) else data
-        if isinstance(source, str) and source.startswith(PYTHON):
+        if isinstance(source, str) and source.startswith(FROM_PYTHON):
             raise CoviewsError(f"the run {resume} was made from {source}: give the same data again")
         folder = Path(resume) if resume is not None else None
         fresh = folder is None or not Run(folder).checkpoint.exists()
@@ -488,7 +487,7 @@ def _name(data: Any) -> str:
     """What the settings call the data; a path that looks like the name of a data set stays a path."""
     if isinstance(data, Path):
         return str(data) if data.is_absolute() else f"./{data}"
-    return data if isinstance(data, str) else f"{PYTHON}{type(data).__name__}"
+    return data if isinstance(data, str) else f"{FROM_PYTHON}{type(data).__name__}"
 
 
 def _spread(embedding: Tensor) -> float:
