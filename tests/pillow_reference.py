@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from PIL import Image, ImageEnhance, ImageOps
+from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
 from coviews import OPS
 
@@ -50,6 +50,8 @@ def apply(image: np.ndarray, name: str, value: float, place=(0.5, 0.5), fill=(12
             made = ImageEnhance.Color(picture).enhance(value)
         case "Grayscale":
             made = picture.convert("L").convert(picture.mode)
+        case "Blur":
+            made = picture.filter(ImageFilter.GaussianBlur(float(value)))
         case "Identity":
             made = picture
         case "Hue":

@@ -83,7 +83,7 @@ def is_neutral(chosen, op, level):
     return neutral is not None and abs(chosen.values[op, level] - neutral) < 1e-12
 
 
-@pytest.mark.parametrize("name", ["autoaugment", "simclr", "simclr-wide"])
+@pytest.mark.parametrize("name", ["autoaugment", "simclr", "simclr-wide", "all"])
 def test_the_neutral_level_changes_nothing_and_others_do(pictures, name):
     chosen = space(name)
     image = pictures.make("photograph", 64, 64, 3)
@@ -95,7 +95,13 @@ def test_the_neutral_level_changes_nothing_and_others_do(pictures, name):
         assert same == is_neutral(chosen, op, level), (row.name, level)
     levels = itertools.product(range(len(chosen.ops)), range(chosen.levels))
     neutral = {chosen.ops[o] for o, k in levels if is_neutral(chosen, o, k)}
-    assert neutral == {o for o in chosen.ops if OPS[o].magnitude} - {"Hue"}
+    assert neutral == {o for o in chosen.ops if OPS[o].magnitude} - {"Hue", "Blur"}
+
+
+def test_the_joined_space_has_every_operation_once():
+    every = space("all").ops
+    assert every == (*space("autoaugment").ops, "Hue", "Grayscale", "Blur")
+    assert {"Color" if op == "Saturation" else op for op in space("simclr").ops} <= set(every)
 
 
 def test_the_papers_levels():

@@ -179,6 +179,37 @@ def cutout(src, dst, h, w, c, p):
                 b[y, x, k] = u8(q[FILL + k])
 
 
+def blur(src, dst, h, w, c, p):
+    """`ImageFilter.GaussianBlur`: three box blurs along the rows, then three along the columns.
+
+    A box reaches p[0] pixels to either side; each counts p[1], and the next one beyond p[2], of 2^24.
+    """
+    q = carray(p, SLOTS)
+    reach, near, far = int(q[0]), u32(int(q[1])), u32(int(q[2]))
+    a, b = carray(src, (h, w, c)), carray(dst, (h, w, c))
+    line, other = np.empty((max(h, w), c), u8), np.empty((max(h, w), c), u8)
+    for y in range(h):
+        for x in range(w):
+            for k in range(c):
+                line[x, k] = a[y, x, k]
+        _box(line, other, w, c, reach, near, far)
+        _box(other, line, w, c, reach, near, far)
+        _box(line, other, w, c, reach, near, far)
+        for x in range(w):
+            for k in range(c):
+                b[y, x, k] = other[x, k]
+    for x in range(w):
+        for y in range(h):
+            for k in range(c):
+                line[y, k] = b[y, x, k]
+        _box(line, other, h, c, reach, near, far)
+        _box(other, line, h, c, reach, near, far)
+        _box(line, other, h, c, reach, near, far)
+        for y in range(h):
+            for k in range(c):
+                b[y, x, k] = other[y, k]
+
+
 def hue(src, dst, h, w, c, p):
     """To HSV, the hue turned by p[0] of 256 steps, and back."""
     a, b = carray(src, h * w * c), carray(dst, h * w * c)
@@ -222,6 +253,20 @@ def affine(src, dst, h, w, c, p):
 
 
 # ---------------------------------------------------------------------------------- shared by several kernels
+
+
+@njit
+def _box(a, b, n, c, reach, near, far):
+    """The mean of the pixels around each of n; beyond the ends, the last ones are repeated."""
+    for k in range(c):
+        total = u32(a[0, k]) * u32(reach + 1)
+        for i in range(reach):
+            total += u32(a[min(i, n - 1), k])
+        for i in range(n):
+            total += u32(a[min(i + reach, n - 1), k])
+            total -= u32(a[max(i - reach - 1, 0), k])
+            ends = u32(a[max(i - reach - 1, 0), k]) + u32(a[min(i + reach + 1, n - 1), k])
+            b[i, k] = u8(u32(total * near + ends * far + u32(1 << 23)) >> u32(24))
 
 
 @njit

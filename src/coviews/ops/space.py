@@ -153,7 +153,13 @@ def _simclr_ranges(low: float, high: float, hue: float) -> dict[str, tuple[float
     return {**jitter, "Hue": (-hue, hue), "Grayscale": (0.0, 0.0), "Identity": (0.0, 0.0)}
 
 
-SPACES = ("autoaugment", "simclr", "simclr-wide", "randaugment", "trivialaugment")
+def _all_ranges() -> dict[str, tuple[float, float]]:
+    """The paper's and SimCLR's operations, each once (Saturation is Color), and a blur."""
+    others = {op: ends for op, ends in _simclr_ranges(0.6, 1.4, 0.1).items() if op in ("Hue", "Grayscale")}
+    return {**_paper_ranges(), **others, "Blur": (OPS["Blur"].low, OPS["Blur"].high)}
+
+
+SPACES = ("autoaugment", "simclr", "simclr-wide", "all", "randaugment", "trivialaugment")
 
 
 @functools.cache
@@ -176,4 +182,6 @@ def space(name: str, levels: int | None = None) -> Space:
         return _linear(name, _simclr_ranges(0.6, 1.4, 0.1), levels)
     if name == "simclr-wide":
         return _linear(name, _simclr_ranges(0.1, 1.9, 0.45), levels)
+    if name == "all":
+        return _linear(name, _all_ranges(), levels)
     raise unknown("space", name, SPACES)

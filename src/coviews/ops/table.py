@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from coviews.ops import kernels
 from coviews.ops.kernels import PARAMETERS as PARAMETERS
 
@@ -87,6 +89,18 @@ def _hue(value: float, height: int, width: int) -> Parameters:
     return (math.trunc(value * 255) % 256,)
 
 
+def _blur(value: float, height: int, width: int) -> Parameters:
+    """The box whose threefold mean is nearest to a Gaussian, and its weights in 2^24, as Pillow finds them."""
+    f32 = np.float32
+    variance = f32(value) * f32(value) / f32(3)
+    length = f32(math.sqrt(12.0 * float(variance) + 1.0))
+    whole = f32(math.floor((float(length) - 1.0) / 2.0))
+    part = (2 * whole + 1) * (whole * (whole + 1) - 3 * variance) / (6 * (variance - (whole + 1) * (whole + 1)))
+    reach = int(whole + part)
+    near = int(f32(1 << 24) / (f32(whole + part) * 2 + 1))
+    return (reach, near, ((1 << 24) - (2 * reach + 1) * near) // 2)
+
+
 _ROWS = (
     Op("ShearX", kernels.affine, _shear_x, -0.3, 0.3, 0.0, paper=True),
     Op("ShearY", kernels.affine, _shear_y, -0.3, 0.3, 0.0, paper=True),
@@ -108,6 +122,7 @@ _ROWS = (
     Op("Saturation", kernels.color, _value, 0.6, 1.4, 1.0),
     Op("Hue", kernels.hue, _hue, -0.1, 0.1),  # to HSV and back costs a little even at 0
     Op("Grayscale", kernels.grayscale, _value),
+    Op("Blur", kernels.blur, _blur, 0.1, 2.0, unit="px"),  # a little even at 0.1
     # translation by whole pixels, as torchvision does it: by a fraction of the side, and by pixels
     Op("ShiftX", kernels.affine, _shift_x, -150 / 331, 150 / 331, 0.0),
     Op("ShiftY", kernels.affine, _shift_y, -150 / 331, 150 / 331, 0.0),
