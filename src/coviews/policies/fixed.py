@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -119,3 +120,38 @@ def _check_option(name: str, value: object) -> None:
         raise CoviewsError(f"{name} must be a whole number from 1, not {value!r}")
     if name in ("p", "jitter", "grey") and not (isinstance(value, (int, float)) and 0 <= value <= 1):
         raise CoviewsError(f"{name} is a probability in 0..1, not {value!r}")
+
+
+# ------------------------------------------------------------------------- as plain JSON, without their space
+
+_KINDS: dict[str, type] = {"uniform": Uniform, "binned": Binned, "simclr": SimCLR}
+_MOST = 64  # steps or views: a file that asks for more is damaged
+
+
+def describe_source(source: ViewSource) -> dict[str, Any]:
+    """A fixed source as plain JSON."""
+    for name, kind in _KINDS.items():
+        if type(source) is kind:
+            return {"source": name, **{f.name: getattr(source, f.name) for f in fields(kind) if f.name != "space"}}
+    raise CoviewsError(
+        f"only what is drawn from a source of coviews can be kept in a file, not {type(source).__name__}"
+    )
+
+
+def read_source(described: dict[str, Any], space: Space) -> ViewSource:
+    """The inverse of `describe_source`."""
+    options = dict(described)
+    name = options.pop("source")
+    if name not in _KINDS:
+        raise unknown("kind of view source", name, _KINDS)
+    for option, value in options.items():
+        _check_option(option, value)
+        if option in ("views", "steps") and value > _MOST:
+            raise CoviewsError(f"{option} must be at most {_MOST}, not {value}")
+    if name == "binned":
+        magnitude = options["magnitude"]
+        if space.levels != 61 or not (magnitude is None or (type(magnitude) is int and 0 <= magnitude <= 30)):
+            raise CoviewsError(
+                f"the bin of a magnitude must be 0..30 of 61 levels, not {magnitude!r} of {space.levels}"
+            )
+    return SimCLR(**options) if name == "simclr" else _KINDS[name](space=space, **options)

@@ -1,23 +1,20 @@
 """A learned policy: a view source, and one file that holds all of it."""
 
 import copy
-import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import safetensors
-import safetensors.numpy
 
-from coviews.atomic import write_whole
 from coviews.errors import CoviewsError, unknown
-from coviews.ops.space import SPACES, Space, space
+from coviews.ops.space import Space
 from coviews.policies.network import NetworkSettings, PolicyNetwork, weight_shapes
+from coviews.policies.policy_file import describe_space, read_description, read_space, read_weight, write_policy
 from coviews.policies.subpolicy import Subpolicies
-
-FORMAT = 1  # of the file; goes up when an older reader would misread a newer file
-COOPERATIVE = {"coviews": True, "indepviews": False}
+from coviews.policies.tilted import COOPERATIVE as COOPERATIVE
+from coviews.policies.tilted import TABLE, TiltedPolicy, read_tilted
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,34 +97,27 @@ class Policy:
         if not np.isfinite(self.network.flat).all():
             raise CoviewsError("the policy has weights that are not finite: it is not worth keeping")
         description = {
-            "format": FORMAT,
             "kind": self.kind,
             "network": asdict(self.network.settings),
             "p": self.p,
-            "space": {
-                "name": self.space.name,
-                "ops": self.space.ops,
-                "values": self.space.values.tolist(),
-                "has_magnitude": self.space.has_magnitude.tolist(),
-            },
+            "space": describe_space(self.space),
             "statistics": self.statistics,
             "steps": self.steps,
             "views": self.views,
         }
-        try:
-            text = json.dumps(description, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise CoviewsError(f"a policy's statistics must be plain JSON: {error}") from error
         weights = {k: w.astype(np.float32) for k, w in self.network.split(self.network.flat).items()}
-        # one entry only: safetensors does not keep the order of several
-        write_whole(Path(path), safetensors.numpy.save(weights, {"coviews": text}))
+        write_policy(path, weights, description)
 
 
-def load_policy(path: str | Path) -> Policy:
-    """Read a policy that `Policy.save` wrote; nothing in the file is executed."""
+AnyPolicy = Policy | TiltedPolicy
+
+
+def load_policy(path: str | Path) -> AnyPolicy:
+    """Read a policy of any kind that its `save` wrote; nothing in the file is executed."""
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
-            return _read(file)
+            described = read_description(file)
+            return read_tilted(file, described) if described.get("policy") == TABLE else _read(file, described)
     except FileNotFoundError as error:
         raise CoviewsError(f"there is no policy file {path}") from error
     except CoviewsError as error:
@@ -138,20 +128,11 @@ def load_policy(path: str | Path) -> Policy:
         raise CoviewsError(f"cannot use the policy file {path}: its description is wrong ({error!r})") from error
 
 
-def _read(file: Any) -> Policy:
-    metadata = file.metadata() or {}
-    if "coviews" not in metadata:
-        raise CoviewsError("it holds weights, but not the description of a policy")
-    described = json.loads(metadata["coviews"])
-    if described["format"] != FORMAT:
-        raise CoviewsError(
-            f"it has the format {described['format']!r}, and this version of coviews reads {FORMAT}: "
-            "install the version that wrote it, or a newer one"
-        )
-    where = _read_space(described["space"])
+def _read(file: Any, described: dict[str, Any]) -> Policy:
+    where = read_space(described["space"])
     settings = NetworkSettings(**described["network"])
     shapes = weight_shapes(settings, len(where.ops), where.levels)
-    weights = {name: _read_weight(file, name, shape) for name, shape in shapes.items()}
+    weights = {name: read_weight(file, name, shape) for name, shape in shapes.items()}
     made = Policy.untrained(
         where,
         np.random.default_rng(0),
@@ -163,29 +144,4 @@ def _read(file: Any) -> Policy:
     )
     made.network.flat[:] = np.concatenate([w.ravel() for w in weights.values()])
     made.statistics.update(described["statistics"])
-    return made
-
-
-def _read_weight(file: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    if name not in file.keys():  # noqa: SIM118 - it is no mapping
-        raise CoviewsError(f"its weight {name!r} is missing")
-    found = tuple(file.get_slice(name).get_shape())
-    if found != shape:  # seen before any memory is asked for
-        raise CoviewsError(f"its weight {name!r} has the shape {found}, not {shape}")
-    weight = file.get_tensor(name)
-    if weight.dtype != np.float32 or not np.isfinite(weight).all():
-        raise CoviewsError(f"its weight {name!r} is not made of finite 32-bit numbers")
-    return weight
-
-
-def _read_space(described: dict[str, Any]) -> Space:
-    name, ops = described["name"], tuple(described["ops"])
-    made = Space(str(name), ops, np.array(described["values"], np.float64))
-    if made.has_magnitude.tolist() != described["has_magnitude"] or (
-        name in SPACES and made != space(name, made.levels)
-    ):
-        raise CoviewsError(
-            f"it was learned in another space {name!r}, whose operations or values are not those of this version "
-            "of coviews: install the version that wrote it"
-        )
     return made
