@@ -14,9 +14,11 @@ from coviews.policies.learned import Policy, load_policy
 from coviews.policies.network import NetworkSettings
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import Subpolicies, ViewSource
+from coviews.policies.tilted import TiltedPolicy
 from coviews.scorer import ViewSettings
 from coviews.search.ppo import PPOSettings, SearchStep
 from coviews.search.reward import BoundedReward
+from coviews.search.table import LossTable, TableSettings
 
 if TYPE_CHECKING:
     from coviews.assess import Evaluation, evaluate
@@ -60,6 +62,7 @@ __all__ = [
     "Evaluation",
     "Exported",
     "ImageSet",
+    "LossTable",
     "Neighbours",
     "NetworkSettings",
     "PPOSettings",
@@ -71,6 +74,8 @@ __all__ = [
     "SearchStep",
     "Space",
     "Subpolicies",
+    "TableSettings",
+    "TiltedPolicy",
     "ViewSettings",
     "ViewSource",
     "apply_op",

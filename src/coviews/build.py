@@ -74,7 +74,7 @@ def _check_data(settings: PretrainSettings, images: ImageSet) -> None:
             f"--batch-size {settings.batch_size} is more than the {len(images)} images of {settings.data}: "
             "choose a smaller one"
         )
-    if settings.learns_views and len(images) < settings.search.batch:
+    if settings.learns_views and not settings.by_table and len(images) < settings.search.batch:
         raise CoviewsError(
             f"a search needs {settings.search.batch} images, and {settings.data} has {len(images)}: "
             "give --search.batch and --search.ppo.samples smaller ones"

@@ -16,12 +16,14 @@ import yaml
 
 from coviews.errors import CoviewsError, unknown
 from coviews.find_policy import SearchSettings
-from coviews.ops.space import SPACES
-from coviews.policies.fixed import FIXED
+from coviews.ops.space import FINE, SPACES, space
+from coviews.policies.fixed import FIXED, Uniform, view_source
 from coviews.policies.learned import COOPERATIVE
+from coviews.policies.subpolicy import ViewSource
 
 METHODS = ("simclr", "moco", "byol", "simsiam")
 VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
+OWN_SPACE = ("simclr", "randaugment", "trivialaugment")  # sources with operations of their own
 ACCELERATORS = ("auto", "cpu", "cuda", "mps")
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
@@ -106,15 +108,18 @@ class PretrainSettings:
     warmup_epochs: int = 10
     """Epochs with random views before the first search."""
     search_every: int = 10
-    """K, the epochs from one search to the next."""
+    """K, the epochs from one search to the next; a table is fitted before every epoch."""
     queue_size: int = 4
     """The most recent policies that make the views."""
     queue_p: float = 0.6
     """The newest policy's share (before normalisation); each older one has 1 - p of the one after it."""
     warm_start: bool = False
-    """Each search goes on from the last policy instead of starting anew."""
-    space: str = "autoaugment"
-    """Which operations a learned policy has."""
+    """Each search by ppo goes on from the last policy instead of starting anew."""
+    space: str | None = None
+    """Which operations a learned policy has: autoaugment (the paper's, the default), simclr, simclr-wide, all,
+    randaugment or trivialaugment."""
+    prior: str = "uniform"
+    """What a search by table departs from: uniform, random, randaugment, trivialaugment or simclr."""
     search: SearchSettings = field(default_factory=SearchSettings)
 
     knn_every: int = 10
@@ -145,13 +150,15 @@ class PretrainSettings:
     def __post_init__(self) -> None:
         for name, value, valid in (
             ("method", self.method, METHODS),
-            ("space", self.space, SPACES),
+            ("space", self.space_name, SPACES),
+            ("prior", self.prior, FIXED),
             ("accelerator", self.accelerator, ACCELERATORS),
             ("precision", self.precision, PRECISIONS),
             ("view source for hard_source", self.hard_source, FIXED),
         ):
             if value not in valid:
                 raise unknown(name, value, valid)
+        self._check_search()
         if self.views not in VIEWS and not self.views.endswith(".safetensors"):
             raise unknown("view source", self.views, VIEWS)
         least = {
@@ -193,15 +200,55 @@ class PretrainSettings:
                 "give more --epochs or fewer --warmup-epochs"
             )
 
+    def _check_search(self) -> None:
+        if self.search.by != "table" and self.prior != "uniform":
+            raise CoviewsError(f"--prior {self.prior} is an option of --search.by table, not of {self.search.by}")
+        if self.prior in OWN_SPACE and self.space not in (None, self.prior):
+            raise CoviewsError(
+                f"--prior {self.prior} has operations of its own, not those of --space {self.space}: "
+                "leave one of the two out"
+            )
+        if self.prior in ("simclr", "trivialaugment") and self.search.steps != SearchSettings().steps:
+            raise CoviewsError(f"--prior {self.prior} has steps of its own: leave out --search.steps")
+        if not self.by_table:
+            return
+        if self.method not in ("simclr", "moco"):
+            raise CoviewsError(
+                f"--search.by table reads training's own losses, and that of {self.method} has no level for views that "
+                "lost their image: use --search.by ppo, or --method simclr or moco"
+            )
+        if self.warm_start:
+            raise CoviewsError("--warm-start is an option of --search.by ppo: a table always goes on")
+
     @property
     def learns_views(self) -> bool:
         """Whether policies are searched for."""
         return self.views in COOPERATIVE
 
+    @property
+    def by_table(self) -> bool:
+        """Whether policies come from a table of training's own losses."""
+        return self.learns_views and self.search.by == "table"
+
+    @property
+    def space_name(self) -> str:
+        """The space of a learned policy."""
+        return self.prior if self.prior in OWN_SPACE else self.space or "autoaugment"
+
+    def first_source(self) -> ViewSource:
+        """Who makes the views before a policy is learned: random ones, or the table's prior."""
+        s = self.search
+        if not self.by_table or self.prior == "random":
+            return Uniform(space(self.space_name, levels=FINE), s.steps, 1.0, 2)
+        if self.prior == "uniform":
+            return Uniform(space(self.space_name), s.steps, s.p, 2)
+        options = {"steps": s.steps, "magnitude": self.magnitude} if self.prior == "randaugment" else {}
+        return view_source(self.prior, **options)
+
     def searches_at(self, epoch: int) -> bool:
         """Whether a search comes before this epoch (counted from 1): after the warm-up, and then every K."""
-        since = epoch - self.warmup_epochs - 1
-        return self.learns_views and since >= 0 and since % self.search_every == 0
+        since, every = epoch - self.warmup_epochs - 1, 1 if self.by_table else self.search_every
+        return self.learns_views and since >= 0 and since % every == 0
 
     def replaced(self, **changes: Any) -> "PretrainSettings":
         """The same with other choices; unknown names get the nearest valid one."""

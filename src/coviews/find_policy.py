@@ -17,11 +17,13 @@ from coviews.policies.subpolicy import ViewSource
 from coviews.scorer import Losses, Scorer, ViewSettings, encoder_losses
 from coviews.search.ppo import PPO, PPOSettings, SearchStep
 from coviews.search.reward import BoundedReward
+from coviews.search.table import TableSettings
 
 if TYPE_CHECKING:
     from torch import nn
 
 REFERENCES = ("uniform", "current")
+SEARCHES = ("ppo", "table")
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,14 @@ class SearchSettings:
     """N_tau, the operations in a row."""
     p: float = 0.8
     """The probability with which a step is applied."""
+    by: str = "ppo"
+    """How pretraining learns its views: `ppo`, the paper's search, or `table`, from training's own losses, which costs
+    almost nothing. The figures of `table`, `reward`, `steps` and `p` are then the ones that count."""
+    table: TableSettings = field(default_factory=TableSettings)
 
     def __post_init__(self) -> None:
+        if self.by not in SEARCHES:
+            raise unknown("search", self.by, SEARCHES)
         if self.reference not in REFERENCES:
             raise unknown("reference", self.reference, REFERENCES)
         if not 0 <= self.p <= 1:

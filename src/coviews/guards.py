@@ -2,7 +2,7 @@
 
 import math
 
-from coviews.policies.learned import Policy
+from coviews.policies.learned import AnyPolicy
 
 OVER = 0.5  # share of the subpolicies of the last iterations over the reward's bound
 ENTROPY = 0.25  # of what the policy began with
@@ -10,18 +10,21 @@ LOST = 0.95  # of the way from the reference loss to that of views that lost the
 COLLAPSED = 0.05  # spread of the normalised features, 1 where they point in all directions
 
 
-def objection(policy: Policy) -> str | None:
+def objection(policy: AnyPolicy) -> str | None:
     """Why a policy should not make views, if there is a reason."""
     seen = policy.statistics
-    first, last, loss = seen["first"], seen["last"], seen["loss"]
-    if seen["stopped"]:
+    by_table, loss = seen.get("by") == "table", seen["loss"]
+    if by_table and seen["over"] is None:
+        return None  # it is the prior as it is: the table does not know better yet
+    if not by_table and seen["stopped"]:
         return f"its search ended early: {seen['stopped']}"
-    if last is None or loss is None:
+    if loss is None or (not by_table and seen["last"] is None):
         return "its search learned nothing"
     if seen["over"] > OVER:
         return f"{seen['over']:.0%} of its views are over the bound"
-    if last["entropy"] < ENTROPY * first["entropy"]:
-        return f"it draws almost always the same (entropy {last['entropy']:.2f}, at first {first['entropy']:.2f})"
+    if not by_table and seen["last"]["entropy"] < ENTROPY * seen["first"]["entropy"]:
+        first, last = seen["first"]["entropy"], seen["last"]["entropy"]
+        return f"it draws almost always the same (entropy {last:.2f}, at first {first:.2f})"
     if seen["chance"] > seen["reference"] and loss > seen["reference"] + LOST * (seen["chance"] - seen["reference"]):
         return f"its views lose their image (loss {loss:.3f}, of unrelated images {seen['chance']:.3f})"
     return None

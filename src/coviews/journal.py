@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +12,9 @@ from coviews.display import Display, duration
 from coviews.guards import collapse
 from coviews.laps import Pace
 from coviews.logs import Logs
-from coviews.policies.learned import Policy
+from coviews.policies.learned import AnyPolicy, Policy
 from coviews.policies.queue import PolicyQueue
+from coviews.policies.tilted import TiltedPolicy
 from coviews.run import Run
 from coviews.scorer import ViewSettings
 from coviews.search.ppo import SearchStep
@@ -41,10 +43,11 @@ class Journal:
         for text in said:
             self.warn(0, text)
         searches = sum(s.searches_at(e) for e in range(1, s.epochs + 1))
+        what = "fits of the table" if s.by_table else "searches"
         self.display.line(f"{s.data}: {n:,} images of {height} x {width}, {'grey' if channels == 1 else 'in colour'}")
         self.display.line(
             f"{s.method} on {s.encoder} ({parameters / 1e6:.1f} M parameters), {s.views} views, {s.epochs} epochs of "
-            f"{steps} steps" + (f", {searches} searches" if searches else "") + f" -> {self.run.path}"
+            f"{steps} steps" + (f", {searches} {what}" if searches else "") + f" -> {self.run.path}"
         )
 
     def step(self, epoch: int, step: int, steps: int, loss: float, pace: Pace) -> None:
@@ -86,28 +89,71 @@ class Journal:
     ) -> None:
         """What a search found, and who makes the views now."""
         first, last, seen = history[0], history[-1], policy.statistics
+        told = {
+            **{name: seen[name] for name in ("reference", "chance", "loss")},
+            **{name: [getattr(step, name) for step in history] for name in ("reward", "over", "entropy", "kl")},
+        }
+        numbers = {"reward": last.reward, "over the bound": last.over, "entropy": last.entropy}
+        most = self._policy(epoch, policy, refused, told, numbers, queue, queued, seconds)
+        self.display.line(
+            f"epoch {epoch}: searched for {duration(seconds)}: reward {first.reward:.3f} -> {last.reward:.3f} · "
+            f"over the bound {last.over:.0%} · entropy {first.entropy:.2f} -> {last.entropy:.2f} · most: {most}"
+        )
+
+    def fit(
+        self,
+        epoch: int,
+        policy: TiltedPolicy,
+        refused: str | None,
+        queue: PolicyQueue,
+        queued: list[int],
+        seconds: float,
+    ) -> None:
+        """What a table tells, and who makes the views now."""
+        seen = policy.statistics
+        names = {"explained": "explained variance", "hardness": "hardness", "over": "over the bound",
+                 "accepted": "accepted"}  # fmt: skip
+        numbers = {name: seen[key] for key, name in names.items() if seen[key] is not None}
+        most = self._policy(epoch, policy, refused, seen, numbers, queue, queued, seconds)
+        text = f"epoch {epoch}: table of {seen['pairs']:,} pairs"
+        if seen["over"] is None:
+            self.display.line(f"{text}: views stay as they are, as {seen['limited_by']}", always=False)
+            return
+        limit = f" for the sake of the {seen['limited_by']}" if seen["limited_by"] else ""
+        reached = f"hardness {seen['hardness']:.3f} of {seen['target']:.3f}{limit}"
+        self.display.line(
+            f"{text} explains {seen['explained']:.0%} · {reached} · over the bound {seen['over']:.0%} · most: {most}",
+            always=False,
+        )
+
+    def _policy(
+        self,
+        epoch: int,
+        policy: AnyPolicy,
+        refused: str | None,
+        told: dict[str, Any],
+        numbers: dict[str, float],
+        queue: PolicyQueue,
+        queued: list[int],
+        seconds: float,
+    ) -> str:
+        """Note a new policy; the operations that it prefers."""
         drawn = policy.sample(4096, np.random.default_rng(0)).ops  # (n, V, S)
         shares = np.stack([(drawn == op).mean(0) for op in range(len(policy.space.ops))], -1)  # (V, S, ops)
         weights = queue.weights.tolist() if queued else []
         self.run.log(
             {
-                "kind": "search", "epoch": epoch, "refused": refused,
-                **{name: seen[name] for name in ("reference", "chance", "loss")},
-                **{name: [getattr(step, name) for step in history] for name in ("reward", "over", "entropy", "kl")},
+                "kind": "search", "epoch": epoch, "refused": refused, **told,
                 "operations": list(policy.space.ops), "shares": shares.round(4).tolist(),
                 "queue": {"epochs": queued, "weights": weights}, "time": {"seconds": seconds},
             }
         )  # fmt: skip
         means = shares.mean((0, 1))
-        numbers = {"reward": last.reward, "over the bound": last.over, "entropy": last.entropy, "seconds": seconds}
+        numbers = {**numbers, "seconds": seconds}
         numbers |= {f"operation {op}": float(share) for op, share in zip(policy.space.ops, means, strict=True)}
         numbers |= {f"queue weight {i + 1}": weight for i, weight in enumerate(weights)}
         self.logs({f"search/{name}": value for name, value in numbers.items()}, epoch - 1)  # it comes before the epoch
-        most = ", ".join(policy.space.ops[i] for i in np.argsort(-means)[:4])
-        self.display.line(
-            f"epoch {epoch}: searched for {duration(seconds)}: reward {first.reward:.3f} -> {last.reward:.3f} · "
-            f"over the bound {last.over:.0%} · entropy {first.entropy:.2f} -> {last.entropy:.2f} · most: {most}"
-        )
+        return ", ".join(policy.space.ops[i] for i in np.argsort(-means)[:4])
 
     def look(self, epoch: int, quality: dict[str, float], seconds: float) -> None:
         """How good the encoder is."""

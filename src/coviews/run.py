@@ -15,7 +15,7 @@ import torch
 from coviews.atomic import write_whole
 from coviews.config import PretrainSettings, read_settings
 from coviews.errors import CoviewsError
-from coviews.policies.learned import Policy, load_policy
+from coviews.policies.learned import AnyPolicy, load_policy
 
 FORMAT = 1  # of the checkpoint; goes up when an older reader would misread a newer one
 # all that a run writes: what --overwrite may delete
@@ -138,12 +138,12 @@ class Run:
         """Where the policy is that was learned before this epoch."""
         return self.path / "policies" / f"{epoch:04d}.safetensors"
 
-    def save_policy(self, epoch: int, policy: Policy) -> None:
+    def save_policy(self, epoch: int, policy: AnyPolicy) -> None:
         """Keep a policy."""
         if self.writes:
             policy.save(self.policy_path(epoch))
 
-    def policies(self) -> dict[int, Policy]:
+    def policies(self) -> dict[int, AnyPolicy]:
         """All policies, by the epoch before which they were learned."""
         return {int(p.stem): load_policy(p) for p in sorted((self.path / "policies").glob("[0-9]*.safetensors"))}
 

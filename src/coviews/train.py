@@ -38,16 +38,15 @@ from coviews.learners.method import Method
 from coviews.learners.pixels import to_tensors
 from coviews.logs import check_trackers
 from coviews.look import Look
-from coviews.ops.space import FINE, space
-from coviews.policies.fixed import Uniform
-from coviews.policies.learned import Policy, load_policy
+from coviews.policies.learned import AnyPolicy, Policy, load_policy
 from coviews.policies.queue import PolicyQueue
-from coviews.policies.subpolicy import ViewSource
+from coviews.policies.subpolicy import Subpolicies, ViewSource
 from coviews.recipes import PRESETS
 from coviews.report.page import write_report
 from coviews.run import Run
 from coviews.scorer import ViewSettings
 from coviews.search.ppo import SearchStep
+from coviews.search.table import LossTable
 from coviews.signals import Asked, Stopped, listening
 
 SEARCH, DROPOUT = 3, 4  # streams of random numbers, besides those of the batches
@@ -60,7 +59,7 @@ class Pretrained:
 
     path: Path  # of the run directory
     encoder: nn.Module
-    policy: Policy | None  # the newest that makes views
+    policy: AnyPolicy | None  # the newest that makes views
     quality: dict[str, float]  # the last look at the encoder: kNN accuracy in percent, RankMe
     seconds: dict[str, float]  # where the time went
 
@@ -169,7 +168,8 @@ class Trainer:
         self.method.mark_forward_method("losses")
 
         self.queue = PolicyQueue(settings.queue_size, settings.queue_p)
-        self.warmup = Uniform(space(settings.space, levels=FINE), settings.search.steps, 1.0, 2)
+        self.warmup = settings.first_source()
+        self.table = self._table() if settings.by_table else None
         self.fixed = fixed_source(settings)
         self.epoch, self.step = 1, 0  # the next step to be done
         self.searched = 0  # the last epoch before which a search was made
@@ -194,7 +194,7 @@ class Trainer:
             self.look(0)
         while self.epoch <= s.epochs:
             if s.searches_at(self.epoch) and self.searched < self.epoch:
-                self.search()
+                self.search() if self.table is None else self.fit(self.table)
             self.train()
             if s.knn_every and (self.epoch % s.knn_every == 0 or self.epoch == s.epochs):
                 self.look(self.epoch)
@@ -209,6 +209,7 @@ class Trainer:
         """Learn a policy for the encoder as it is now, and put it into the queue if it is sound."""
         s, epoch, spent = self.settings, self.epoch, 0.0
         history: list[SearchStep] = []
+        start = self.queue.policies[0] if len(self.queue) else None
         self.share_buffers()
 
         def on_step(step: SearchStep) -> None:
@@ -227,27 +228,44 @@ class Trainer:
                 kind=s.views,
                 source=self.source,
                 settings=s.search,
-                space_name=s.space,
-                start=self.queue.policies[0] if s.warm_start and len(self.queue) else None,
+                space_name=s.space_name,
+                start=start if s.warm_start and isinstance(start, Policy) else None,
                 views=self.views,
                 chance=self.bare.chance(s.search.batch),
                 device=self.fabric.device,
                 on_step=on_step,
             )
         policy.network.flat[:] = self.fabric.broadcast(policy.network.flat)
+        refused = self.adopt(policy, said)
+        self.journal.search(epoch, policy, history, refused, self.queue, self.queued, spent + self.laps("search"))
+        self.save()
+
+    def fit(self, table: LossTable) -> None:
+        """Learn a policy from what training has seen, and put it into the queue if it is sound."""
+        epoch = self.epoch
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            policy = table.policy(np.random.default_rng([self.settings.seed, SEARCH, epoch]))
+        policy = self.fabric.broadcast(policy)  # to the last bit the same on all
+        refused = self.adopt(policy, said)
+        self.journal.fit(epoch, policy, refused, self.queue, self.queued, self.laps("search"))
+
+    def adopt(self, policy: AnyPolicy, said: list[warnings.WarningMessage]) -> str | None:
+        """Keep a policy and let it make views; or the reason why not."""
+        epoch = self.epoch
         for warning in said:
             self.journal.warn(epoch, str(warning.message))
         refused = objection(policy)
         if refused is None:
             self.run.save_policy(epoch, policy)
             self.queue.push(policy)
-            self.queued = [epoch, *self.queued][: s.queue_size]
+            self.queued = [epoch, *self.queued][: self.settings.queue_size]
         else:
-            kept = f"that of epoch {self.queued[0]} stays" if self.queued else "views stay random"
+            first = f"{self.settings.prior if self.table is not None else 'random'}"
+            kept = f"that of epoch {self.queued[0]} stays" if self.queued else f"views stay {first}"
             self.journal.warn(epoch, f"the policy searched for before epoch {epoch} is not used: {refused}; {kept}")
-        self.journal.search(epoch, policy, history, refused, self.queue, self.queued, spent + self.laps("search"))
         self.searched = epoch
-        self.save()
+        return refused
 
     def train(self) -> None:
         """One epoch of contrastive learning."""
@@ -255,10 +273,11 @@ class Trainer:
         # beside an encoder on the CPU, views made ahead would only take its cores; and there, looking is free
         ahead, check = (0, 1) if self.fabric.device.type == "cpu" else (2, CHECK)
         recent: list[Tensor] = []
+        seen: list[tuple[Subpolicies, Tensor]] = []  # what the table has not been told yet
         first = self.step
         self.laps.start_epoch()
         self.method.train()
-        for step, views, _ in b.epoch(self.source, self.epoch, first, ahead=ahead):
+        for step, views, done in b.epoch(self.source, self.epoch, first, ahead=ahead):
             self.laps("waiting for views")
             torch.manual_seed(_seed(s.seed, DROPOUT, self.epoch, step, b.rank))  # for encoders that drop parts
             tensors = to_tensors(views, self.views.mean, self.views.std, self.fabric.device)
@@ -274,6 +293,8 @@ class Trainer:
             self.bare.after_step(losses)
 
             recent.append(loss.detach())
+            if self.table is not None:
+                seen.append((done, losses.each.detach()))
             self.step = step + 1
             self.laps("training")
             if len(recent) == check or self.step == b.steps or (b.ranks == 1 and (self.asked or self.due)):
@@ -283,6 +304,7 @@ class Trainer:
                     self.total += value
                 mean = sum(values) / len(values)
                 self.check(mean)
+                self.remember(seen)
                 self.journal.step(self.epoch, self.step, b.steps, mean, self.laps.pace((self.step - first) * b.size))
                 self.laps("training")
                 if self.step < b.steps:
@@ -291,6 +313,13 @@ class Trainer:
                         self.save()
         pace = self.laps.pace((self.step - first) * b.size)
         self.journal.epoch(self.epoch, self.total / b.steps, rate, _spread(losses.embedding), pace)
+
+    def remember(self, seen: list[tuple[Subpolicies, Tensor]]) -> None:
+        """Tell the table what was done to every pair of the last steps, and its loss; `seen` is emptied."""
+        if self.table is not None:
+            for (done, _), losses in zip(seen, torch.stack([each for _, each in seen]).float().cpu(), strict=True):
+                self.table.add(done, losses)
+            seen.clear()
 
     def hardest(self, views: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Of several views of each image, the pair with the highest loss."""
@@ -417,6 +446,7 @@ class Trainer:
                 "method": self.bare.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 "precision": self.fabric._precision.state_dict(),  # the scale of half-precision gradients
+                "table": self._table_state(),
             },
             keep,
         )
@@ -437,11 +467,26 @@ class Trainer:
             for name in ("epoch", "step", "total", "searched", "queued", "quality", "untrained"):
                 setattr(self, name, state[name])
             self.laps.seconds.update(state["seconds"])
+            if self.table is not None:
+                self.table.load_state_dict(state["table"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             why = " ".join(str(error).split())[:200]
             raise CoviewsError(f"the checkpoint {self.run.checkpoint} does not fit this run: {why}") from error
         for epoch in reversed(self.queued):
             self.queue.push(load_policy(self.run.policy_path(epoch)))
+
+    def _table(self) -> LossTable:
+        s = self.settings
+        return LossTable(
+            self.warmup, kind=s.views, settings=s.search.table, reward=s.search.reward,
+            chance=self.bare.chance(s.batch_size),
+        )  # fmt: skip
+
+    def _table_state(self) -> dict[str, Any] | None:
+        if self.table is None:
+            return None
+        state = self.table.state_dict()
+        return {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in state.items()}
 
     def finish(self) -> Pretrained:
         """Write the encoder, and tell what came out."""

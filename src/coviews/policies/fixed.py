@@ -132,7 +132,8 @@ def describe_source(source: ViewSource) -> dict[str, Any]:
     """A fixed source as plain JSON."""
     for name, kind in _KINDS.items():
         if type(source) is kind:
-            return {"source": name, **{f.name: getattr(source, f.name) for f in fields(kind) if f.name != "space"}}
+            options = (f.name for f in fields(kind) if f.name != "space")  # type: ignore[arg-type]
+            return {"source": name, **{option: getattr(source, option) for option in options}}
     raise CoviewsError(
         f"only what is drawn from a source of coviews can be kept in a file, not {type(source).__name__}"
     )

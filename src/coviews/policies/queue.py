@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError
-from coviews.policies.learned import Policy
+from coviews.policies.learned import AnyPolicy
 from coviews.policies.subpolicy import Subpolicies
 
 
@@ -20,7 +20,7 @@ class PolicyQueue:
         if not 0 < p < 1:
             raise CoviewsError(f"the queue's p must be between 0 and 1, not {p}")
         self.size, self.p = size, p
-        self.policies: tuple[Policy, ...] = ()  # the newest first
+        self.policies: tuple[AnyPolicy, ...] = ()  # the newest first
 
     def __len__(self) -> int:
         return len(self.policies)
@@ -31,7 +31,7 @@ class PolicyQueue:
         falling = self.p * (1 - self.p) ** np.arange(len(self))
         return falling / falling.sum()
 
-    def push(self, policy: Policy) -> None:
+    def push(self, policy: AnyPolicy) -> None:
         """Add the newest policy; the oldest leaves if the queue is full."""
         if self.policies:
             for name in ("space", "views", "steps", "p"):

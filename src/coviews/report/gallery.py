@@ -13,8 +13,7 @@ from coviews.config import PretrainSettings
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
-from coviews.ops.space import FINE, space
-from coviews.policies.fixed import Uniform, view_source
+from coviews.policies.fixed import view_source
 from coviews.policies.learned import load_policy
 from coviews.policies.subpolicy import ViewSource
 from coviews.report.record import RunRecord, number
@@ -97,8 +96,8 @@ def _sources(run: RunRecord, settings: PretrainSettings) -> dict[str, ViewSource
     if settings.learns_views:
         epochs = sorted(run.policies)
         if not epochs:
-            steps = settings.search.steps
-            return {"random views of the warm-up": Uniform(space(settings.space, levels=FINE), steps, 1.0, 2)}
+            name = settings.prior if settings.by_table else "random"
+            return {f"{name} views of the warm-up": settings.first_source()}
         chosen = sorted({epochs[0], epochs[len(epochs) // 2], epochs[-1]})
         return {f"policy of epoch {epoch}": run.policies[epoch] for epoch in chosen}
     if settings.views.endswith(".safetensors"):

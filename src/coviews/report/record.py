@@ -12,7 +12,7 @@ import yaml
 
 from coviews.config import PretrainSettings, read_settings
 from coviews.errors import CoviewsError
-from coviews.policies.learned import Policy, load_policy
+from coviews.policies.learned import AnyPolicy, load_policy
 from coviews.policies.queue import PolicyQueue
 from coviews.report.statistics import PolicyStatistics, mixed_statistics, policy_statistics
 
@@ -31,7 +31,7 @@ class RunRecord:
     settings: PretrainSettings | None  # None where this version cannot read the file
     records: list[Record]  # in the order they were written
     evaluations: list[Record]
-    policies: dict[int, Policy]  # by the epoch before which they were learned
+    policies: dict[int, AnyPolicy]  # by the epoch before which they were learned
     finished: bool
     missing: list[str] = field(default_factory=list)
     remembered: dict[bytes, PolicyStatistics] = field(default_factory=dict)  # by the weights
@@ -71,7 +71,7 @@ class RunRecord:
         return int(max(self.series("epoch", "loss")[0], default=0))
 
     @property
-    def alike(self) -> dict[int, Policy]:
+    def alike(self) -> dict[int, AnyPolicy]:
         """The policies that can be compared: those with the operations and steps of the newest."""
         kinds = {epoch: (p.space, p.views, p.steps) for epoch, p in self.policies.items()}
         return {epoch: p for epoch, p in self.policies.items() if kinds[epoch] == kinds[max(kinds)]}
@@ -194,7 +194,7 @@ def _read_lines(path: Path, missing: list[str], *, optional: bool = False) -> li
     return found
 
 
-def _read_policies(folder: Path, missing: list[str]) -> dict[int, Policy]:
+def _read_policies(folder: Path, missing: list[str]) -> dict[int, AnyPolicy]:
     found = {}
     for path in sorted(folder.glob("[0-9]*.safetensors")):
         try:

@@ -24,6 +24,7 @@ Numbers = NDArray[np.float64]
 _SAMPLE = 8192  # draws of the prior that stand for all of it
 _RECENT = 2048  # pairs that tell how high the loss is now
 _UNSEEN = 0.2  # share of the memory, the newest part, that the table is judged on
+_RARE = 0.001  # what is rarer gains no more: for so few, many draws of the prior would have to be refused
 _LEAST = 0.02  # of the prior's draws are accepted, whatever the target
 _DOUBLINGS, _HALVINGS = 30, 25
 
@@ -239,9 +240,11 @@ class LossTable:
         return _Equations.of(columns.astype(np.int64), losses.astype(np.float64), sizes, self._features)
 
     def _solve(self, *parts: "_Equations") -> Numbers:
-        gram, right = sum(p.gram for p in parts), sum(p.right for p in parts)
+        gram, right = np.sum([p.gram for p in parts], 0), np.sum([p.right for p in parts], 0)
+        gram.flat[:: self._features + 1] += self.settings.ridge
         with blas.one_thread():
-            return np.linalg.solve(gram + self.settings.ridge * np.eye(self._features), right)
+            solved: Numbers = np.linalg.solve(gram, right)
+        return solved
 
     def _effects(self, values: Numbers) -> Effects:
         steps = values[self._step_index].astype(np.float32)
@@ -347,7 +350,7 @@ class _Equations:
         sums = cells.reshape(len(sizes), features) / np.sqrt(sizes)[:, None]
         with blas.one_thread():
             gram -= sums.T @ sums
-        right = np.bincount(columns.ravel(), np.repeat(centred, k), features)
+        right: Numbers = np.bincount(columns.ravel(), np.repeat(centred, k), features).astype(np.float64)
         return cls(gram, right, columns, centred, batch, sizes)
 
     def explained_by(self, values: Numbers) -> float:
@@ -370,10 +373,9 @@ class _Sample:
 
     def __init__(self, units: Numbers, losses: Numbers, over: NDArray[np.bool_], unit: Tilt, keep: float) -> None:
         self.losses, self.over, self.keep = losses, over, keep  # (n,)
-        tilts = unit(units) / units.shape[1]  # (n, 1) of pairs, or (n, 2) of views, by half
-        top = float(tilts.max())
-        self.unit = replace(unit, top=top * units.shape[1])  # what is rarer than the sample tells gains no more
-        self._below = tilts - top
+        tilts = unit(units)  # (n, 1) of pairs, or (n, 2) of views
+        self.unit = replace(unit, top=float(np.quantile(tilts, 1 - _RARE)))
+        self._below = (np.minimum(tilts, self.unit.top) - self.unit.top) / units.shape[1]  # of views, by half
 
     def tilted(self, strength: float) -> _Met:
         """What the policy of this strength does, the share that is the prior's included."""
