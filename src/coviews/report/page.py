@@ -65,6 +65,11 @@ def run_page(run: RunRecord, *, live: str = "") -> str:
             "A search learns a policy by reward: high for hard pairs, low for pairs over the bound, which have lost "
         )
         about += "what is in the image. Darker lines are earlier searches."
+        if any(chart.key.startswith("table") for chart in searching):
+            about = (
+                "Before every epoch a table of what each choice adds to a pair's loss was fitted to the pairs that "
+                "training had seen. The policy prefers what is hard, and not what is expected over the bound."
+            )
         parts.append(("search", "Search", sections.section("search", "The searches", about, sections.plots(searching))))
     judged, confused = evaluation_parts(run)
     if judged or confused:

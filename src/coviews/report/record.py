@@ -12,12 +12,13 @@ import yaml
 
 from coviews.config import PretrainSettings, read_settings
 from coviews.errors import CoviewsError
-from coviews.policies.learned import AnyPolicy, load_policy
+from coviews.policies.learned import AnyPolicy, Policy, load_policy
 from coviews.policies.queue import PolicyQueue
 from coviews.report.statistics import PolicyStatistics, mixed_statistics, policy_statistics
 
 Record = dict[str, Any]
 
+_MOST = 80  # policies that are looked at: more cannot be told apart in a chart, and each takes a moment
 _KINDS = ("start", "look", "epoch", "search", "warning")
 
 
@@ -80,8 +81,11 @@ class RunRecord:
     def statistics(self) -> dict[int, PolicyStatistics]:
         """Those of all policies that can be compared."""
         found = {}
-        for epoch, policy in self.alike.items():
-            weights = policy.network.flat.tobytes()
+        alike = self.alike
+        every = sorted(alike)
+        for epoch in every if len(every) <= _MOST else [every[i] for i in _spread(len(every))]:
+            policy = alike[epoch]
+            weights = _weights(policy)
             try:
                 if weights not in self.remembered:
                     self.remembered[weights] = policy_statistics(policy)
@@ -202,6 +206,18 @@ def _read_policies(folder: Path, missing: list[str]) -> dict[int, AnyPolicy]:
         except (CoviewsError, ValueError) as error:
             missing.append(f"The policy {path.name} cannot be read: {str(error).splitlines()[0]}")
     return found
+
+
+def _weights(policy: AnyPolicy) -> bytes:
+    if isinstance(policy, Policy):
+        return policy.network.flat.tobytes()
+    numbers = repr((policy.kind, policy.tilt, policy.effects.constant, policy.keep)).encode()
+    return policy.effects.steps.tobytes() + policy.effects.pairs.tobytes() + numbers
+
+
+def _spread(count: int) -> list[int]:
+    """So many of `count` that a chart can show, evenly, the first and the last among them."""
+    return [round(i * (count - 1) / (_MOST - 1)) for i in range(_MOST)]
 
 
 def _queue(search: Record) -> list[tuple[int, float]]:

@@ -3,6 +3,7 @@
 A step's distribution depends on the history before it, operations and levels. Histories are enumerated with their
 exact probabilities for as long as there are few enough of them; from then on each is continued by draws. The exact
 distributions after those histories are averaged, so that only the histories are random, never what is counted.
+Policies from a table are in tilted_statistics.py.
 """
 
 from collections.abc import Sequence
@@ -14,8 +15,10 @@ from numpy.typing import NDArray
 from coviews.errors import CoviewsError
 from coviews.ops.space import Space
 from coviews.policies import blas, lstm
-from coviews.policies.learned import Policy
+from coviews.policies.learned import AnyPolicy
 from coviews.policies.network import PolicyNetwork
+from coviews.policies.tilted import TiltedPolicy
+from coviews.report.tilted_statistics import tilted_statistics
 
 Numbers = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -32,7 +35,7 @@ class PolicyStatistics:
     ops: Numbers  # (V, S, O), of each operation in each step of each view
     levels: Numbers  # (V, S, O, L), of each operation and level; zero for operations without a magnitude
     pairs: Numbers  # (S, S, O, O), of an operation in a step of view 1 and one in a step of view 2
-    uncertainty: Numbers  # (V, S), bits: the mean entropy of the operation, given all that was drawn before it
+    uncertainty: Numbers  # (V, S), bits: the mean entropy of the operation, given all before it; NaN from a table
     error: float  # the largest standard error of `ops`; 0 where all is exact
 
     @property
@@ -72,10 +75,14 @@ class PolicyStatistics:
         return np.divide(together, total, out=np.full_like(together, np.nan), where=total > 0)
 
 
-def policy_statistics(policy: Policy, generator: np.random.Generator | None = None) -> PolicyStatistics:
+def policy_statistics(policy: AnyPolicy, generator: np.random.Generator | None = None) -> PolicyStatistics:
     """The statistics of a policy; the generator is used only where histories are too many to be enumerated."""
-    network = policy.network
     generator = generator if generator is not None else np.random.default_rng(0)
+    if isinstance(policy, TiltedPolicy):
+        found = tilted_statistics(policy, generator)
+        unknown = np.full(found.ops.shape[:2], np.nan)
+        return PolicyStatistics(found.space, found.ops, found.levels, found.pairs, unknown, found.error)
+    network = policy.network
     views, steps, n_ops = network.views, network.steps, network.n_ops
     length = views * steps if network.cooperative else steps
     ops, errors = np.zeros((2, length, n_ops))

@@ -108,7 +108,10 @@ def _time(run: RunRecord) -> Fact | None:
     if not spent:
         return None
     count = len(run.of_kind("search"))
-    more = f"{searching / spent:.0%} of it in {count} search{'es'[: 2 * (count != 1)]}" if count else "no search"
+    what = "fit" if any(r.get("by") == "table" for r in run.of_kind("search")) else "search"
+    many = "" if count == 1 else "s" if what == "fit" else "es"
+    share = f"{searching / spent:.0%}" if what == "search" else f"{searching / spent:.1%}"
+    more = f"{share} of it in {count} {what}{many}" if count else "no search"
     return Fact("Time", duration(spent), more)
 
 

@@ -45,7 +45,22 @@ def search_charts(run: RunRecord) -> list[Chart]:
             alt = f"{title}, {len(lines)} searches: in the last one it goes from {first} to {last}."
             titles = (f"iteration (mean of the last {_OVER})", y_title)
             charts.append(LineChart(key, title, *titles, lines, alt, percent))
-    return charts
+    return charts + table_charts(run)
+
+
+def table_charts(run: RunRecord) -> list[Chart]:
+    """What the tables of a run told, one for each epoch: how good they are, and how far their policies go."""
+    wanted = (
+        ("explained", "Variance of a pair's loss that the table explains", "share, of pairs it was not fitted to"),
+        ("hardness", "Hardness of the policy", "of the way from the prior's loss to that of lost images"),
+        ("over", "Share of pairs expected over the bound", "over the bound"),
+        ("accepted", "Share of the prior's draws that the policy accepts", "accepted"),
+    )
+    charts = (
+        _of_epochs(run, "search", name, f"table-{name}", title, y_title, percent=True)
+        for name, title, y_title in wanted
+    )
+    return [chart for chart in charts if chart is not None]
 
 
 def compared_charts(runs: Sequence[RunRecord], names: Sequence[str]) -> list[Chart]:
@@ -70,9 +85,12 @@ def compared_charts(runs: Sequence[RunRecord], names: Sequence[str]) -> list[Cha
     return charts
 
 
-def _of_epochs(run: RunRecord, kind: str, name: str, key: str, title: str, y_title: str) -> LineChart | None:
+def _of_epochs(
+    run: RunRecord, kind: str, name: str, key: str, title: str, y_title: str, *, percent: bool = False
+) -> LineChart | None:
     x, y = run.series(kind, name)
     if not x:
         return None
-    alt = f"{title} from epoch {x[0]:.0f} to {x[-1]:.0f}: from {y[0]:.4g} to {y[-1]:.4g}."
-    return LineChart(key, title, "epoch", y_title, [Line(y_title, x, y)], alt)
+    ends = (f"{v:.1%}" if percent else f"{v:.4g}" for v in (y[0], y[-1]))
+    alt = f"{title} from epoch {x[0]:.0f} to {x[-1]:.0f}: from {' to '.join(ends)}."
+    return LineChart(key, title, "epoch", y_title, [Line(y_title, x, y)], alt, percent)

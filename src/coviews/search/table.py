@@ -130,7 +130,7 @@ class LossTable:
         theirs, ends = subpolicies.space, [0, -1]
         if (
             theirs.ops != self.space.ops
-            or not np.array_equal(theirs.values[:, ends], self.space.values[:, ends])
+            or not np.allclose(theirs.values[:, ends], self.space.values[:, ends])
             or subpolicies.ops.shape[1:] != (2, self.steps)
         ):
             raise CoviewsError(
