@@ -21,7 +21,7 @@ import coviews.run
 import coviews.scorer
 import coviews.train
 from coviews import pretrain
-from small_runs import SMALL, content, differing
+from small_runs import BY_TABLE, SMALL, content, differing, trust_young_encoders
 
 MOMENTS = 12  # at random, besides the chosen ones
 
@@ -50,6 +50,8 @@ class Moments:
     def install(self) -> None:
         self.watch(coviews.batches, "make_views", "training")
         self.watch(coviews.scorer, "make_views", "searching")
+        self.watch(coviews.LossTable, "policy", "searching")
+        self.watch(coviews.LossTable, "add", "training")
         self.watch(torch.optim.SGD, "step", "training")
         self.watch(os, "replace", "saving")
         self.watch(os, "fsync", "saving")
@@ -85,10 +87,11 @@ def child(function) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def main(method: str, folder: Path) -> None:
+def main(method: str, folder: Path, by: str = "ppo") -> None:
     torch.set_num_threads(1)  # so that a fork is safe
-    settings = SMALL.replaced(method=method, threads=1)
+    settings = SMALL.replaced(method=method, threads=1, **({"search": BY_TABLE} if by == "table" else {}))
     coviews.train.objection = lambda policy: None  # the encoder is too young to judge policies
+    trust_young_encoders()
     coviews.ops.engine._prepare()  # once, not in every process
     whole = folder / "whole"
 
@@ -102,7 +105,8 @@ def main(method: str, folder: Path) -> None:
     assert child(uninterrupted) == 0
     total, seen = eval((folder / "count").read_text())
     expected = content(whole)
-    assert len([n for n in expected if n.startswith("policies")]) == 3, list(expected)
+    policies = [expected[n] for n in expected if n.startswith("policies")]
+    assert len(set(policies)) == 3, list(expected)
     chance = random.Random(7)
     chosen: list = [(kind, chance.randint(1, seen[kind])) for kind in ("training", "searching", "saving", "between")]
     chosen += [("saving", seen["saving"]), *chance.sample(range(1, total + 1), MOMENTS)]
@@ -121,9 +125,9 @@ def main(method: str, folder: Path) -> None:
         assert child(lambda out=out: pretrain(resume=out, progress=False)) == 0, moment
         different = differing(expected, content(out))
         assert not different, f"killed at {moment}: {different}"
-    print(f"{len(chosen)} kills of {method} in {time.perf_counter() - start:.0f} s: {total} moments, {seen}")
+    print(f"{len(chosen)} kills of {method}, {by}, in {time.perf_counter() - start:.0f} s: {total} moments, {seen}")
 
 
 if __name__ == "__main__":
     np.seterr(all="raise", under="ignore")
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

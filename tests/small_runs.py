@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from coviews import PPOSettings, SearchSettings
+from coviews import LossTable, PPOSettings, SearchSettings, TableSettings
 from coviews.config import PretrainSettings
 
 SEARCH = SearchSettings(PPOSettings(iterations=3, samples=8, minibatch=8), batch=32, reference_batches=1)
@@ -13,6 +13,13 @@ SMALL = PretrainSettings(
     data="shapes:100", size=16, encoder="resnet8", epochs=4, batch_size=32, warmup_epochs=1, search_every=1,
     knn_every=2, bank=128, projector=32, search=SEARCH, tensorboard=False, report=False, accelerator="cpu",
 )  # fmt: skip
+BY_TABLE = SearchSettings(by="table", table=TableSettings(ridge=0.5, gentle=2))
+
+
+def trust_young_encoders(patch=setattr) -> None:
+    """Let a table's policies differ from the prior, though the encoder tells no pair from another yet."""
+    patch(LossTable, "_useless", lambda *_: None)
+    patch(LossTable, "_chance", lambda _: 8.0)
 
 
 def content(path: Path) -> dict:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coviews import CoviewsError, PPOSettings, SearchSettings
+from coviews import CoviewsError, PPOSettings, SearchSettings, TableSettings, space, view_source
 from coviews.cli import _has_data, _starting_settings
 from coviews.config import OF_THE_MACHINE, PretrainSettings, read_settings
 from coviews.recipes import PRESETS, preset
@@ -92,6 +92,55 @@ def test_the_papers_figures():
     assert (preset("paper-moco-65536").bank, preset("paper-moco-65536").epochs) == (65536, 200)
     with pytest.raises(CoviewsError, match="did you mean 'paper-cifar10'"):
         preset("paper-cifar-10")
+
+
+BY_TABLE = SearchSettings(by="table")
+
+
+def test_a_table_is_fitted_before_every_epoch_after_the_warm_up():
+    settings = PretrainSettings(epochs=15, warmup_epochs=10, search=BY_TABLE)
+    assert [e for e in range(1, 16) if settings.searches_at(e)] == [11, 12, 13, 14, 15]
+    assert not settings.replaced(views="uniform").by_table
+
+
+def test_a_table_departs_from_its_prior():
+    settings = PretrainSettings(search=BY_TABLE)
+    assert settings.first_source() == view_source("uniform")
+    assert settings.replaced(prior="simclr").first_source() == view_source("simclr")
+    assert settings.replaced(prior="simclr").space_name == "simclr"
+    assert settings.replaced(space="all").first_source().space == space("all")
+    assert settings.replaced(prior="random", space="simclr").first_source().space == space("simclr", 1001)
+    four = settings.replaced(search=SearchSettings(by="table", steps=4, p=0.5)).first_source()
+    assert (four.steps, four.p) == (4, 0.5)
+    assert PretrainSettings().first_source() == view_source("random")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"prior": "simclr"}, "--prior simclr is an option of --search.by table, not of ppo"),
+        ({"prior": "simcrl", "search": BY_TABLE}, "did you mean 'simclr'"),
+        ({"prior": "simclr", "space": "autoaugment", "search": BY_TABLE}, "leave one of the two out"),
+        ({"prior": "simclr", "search": SearchSettings(by="table", steps=3)}, "leave out --search.steps"),
+        ({"method": "byol", "search": BY_TABLE}, "that of byol has no level"),
+        ({"warm_start": True, "search": BY_TABLE}, "--warm-start is an option of --search.by ppo"),
+        ({"space": "al"}, "did you mean 'all'"),
+    ],
+)
+def test_choices_that_contradict_each_other_are_named(changes, said):
+    with pytest.raises(CoviewsError) as caught:
+        PretrainSettings().replaced(**changes)
+    assert said in str(caught.value)
+
+
+def test_the_tables_settings_in_a_file(tmp_path):
+    (tmp_path / "c.yaml").write_text("prior: simclr\nsearch:\n  by: table\n  table:\n    hardness: -0.1\n")
+    read = read_settings(tmp_path / "c.yaml")
+    assert read.search == SearchSettings(by="table", table=TableSettings(hardness=-0.1))
+    assert read.space_name == "simclr"
+    (tmp_path / "c.yaml").write_text("search: {by: tables}")
+    with pytest.raises(CoviewsError, match="did you mean 'table'"):
+        read_settings(tmp_path / "c.yaml")
 
 
 def test_names_of_machine_settings_exist():

@@ -45,3 +45,19 @@ def test_without_learned_views_the_weights_are_the_same(tmp_path):
         assert done.returncode == 0, done.stdout + done.stderr
     one, two = (safetensors.torch.load_file(tmp_path / f"simclr-{n}" / "encoder.safetensors") for n in (1, 2))
     assert all(torch.allclose(one[name], two[name], atol=1e-4) for name in one)
+
+
+def test_two_ranks_fit_the_same_table(tmp_path):
+    for devices in (1, 2):
+        command = [sys.executable, HERE / "two_ranks.py", str(devices), tmp_path, "simclr", "coviews", "table"]
+        done = subprocess.run(command, env=ALONE, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+    one, two = (losses(tmp_path / f"simclr-{n}") for n in (1, 2))
+    assert np.allclose(one[0][:1], two[0][:1], atol=1e-5)  # before the first fit: the same views
+    assert np.allclose(one[0], two[0], atol=0.05)
+    assert [r["pairs"] for r in one[1]] == [r["pairs"] for r in two[1]] == [96, 192, 288]
+    for name in ("reference", "explained", "loss"):
+        assert one[1][0][name] == pytest.approx(two[1][0][name], abs=1e-4)
+    assert all(r["hardness"] > 0 for r in two[1])
+    same = [(tmp_path / f"simclr-2-rank-{rank}.safetensors").read_bytes() for rank in (0, 1)]
+    assert same[0] == same[1] == (tmp_path / "simclr-2" / "policies" / "0004.safetensors").read_bytes()

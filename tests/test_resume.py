@@ -29,9 +29,9 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("method", ["simclr", "moco"])
-def test_killed_at_any_moment_and_resumed(method, tmp_path):
-    command = [sys.executable, HERE / "killed_runs.py", method, tmp_path]
+@pytest.mark.parametrize(("method", "by"), [("simclr", "ppo"), ("moco", "ppo"), ("simclr", "table")])
+def test_killed_at_any_moment_and_resumed(method, by, tmp_path):
+    command = [sys.executable, HERE / "killed_runs.py", method, tmp_path, by]
     done = subprocess.run(command, env=ALONE, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "kills" in done.stdout

@@ -1,4 +1,4 @@
-"""A run on one process or on two that share each batch: `two_ranks.py DEVICES FOLDER METHOD [VIEWS]`."""
+"""A run on one process or on two that share each batch: `two_ranks.py DEVICES FOLDER METHOD [VIEWS [SEARCH]]`."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ from torch import nn
 import coviews.learners.method
 import coviews.train
 from coviews import pretrain
-from small_runs import SMALL
+from small_runs import BY_TABLE, SMALL, trust_young_encoders
 
 
 def encoder() -> nn.Module:
@@ -30,9 +30,11 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     coviews.learners.method.make_projector = projector
     coviews.train.objection = lambda policy: None
+    trust_young_encoders()
     torch.manual_seed(0)
     run = folder / f"{method}-{devices}"
-    settings = SMALL.replaced(method=method, views=views, devices=devices, out=run, save_every=0, lr=0.3)
+    search = BY_TABLE if sys.argv[5:] == ["table"] else SMALL.search
+    settings = SMALL.replaced(search=search, method=method, views=views, devices=devices, out=run, save_every=0, lr=0.3)
     done = pretrain(encoder=encoder(), settings=settings, progress=False)
     rank = torch.distributed.get_rank() if devices > 1 else 0
     if done.policy is not None:
