@@ -4,6 +4,11 @@ A search of 100 iterations scores 128 pairs each (32 subpolicies on four images)
 passes are timed in the same run, in turn with the search's iterations, on batches of the same size. Drawing, making
 views, the encoder with its loss, and the update of the policy are told apart. The reference loss (five more batches)
 counts as search.
+
+A search by table has no passes of its own. Its cost is that of an epoch's fit from a full memory (50,000 pairs), of
+remembering every step, and of drawing from a queue of four of its policies beyond what drawing from the prior costs,
+over an epoch of 5,000 images (training steps of the small encoder). Its losses are made up: a third of their variance
+comes from the operations, as it does in training.
 """
 
 import time
@@ -18,6 +23,8 @@ from torch import nn
 
 from coviews import (
     BoundedReward,
+    LossTable,
+    PolicyQueue,
     SearchSettings,
     ViewSettings,
     info_nce,
@@ -113,6 +120,33 @@ def measure(name: str, images: np.ndarray, iterations: int) -> dict[str, float]:
     }
 
 
+def measure_table(training: float, rounds: int) -> dict[str, float]:
+    """Shares of an epoch of 5,000 images whose steps of 128 pairs take `training` seconds: medians."""
+    generator, prior, queue, clock = (
+        np.random.default_rng(0),
+        Uniform(space("autoaugment"), 2, 0.8),
+        PolicyQueue(),
+        Clock(),
+    )
+    table, effects = LossTable(prior), 0.15 * generator.standard_normal((16, 11))
+    add, fit = clock.timed("memory", table.add), clock.timed("fit", table.policy)
+    for _ in range(50_000 // 128):
+        done = prior.sample(128, generator).applied(generator)
+        add(done, 4.4 + effects[done.ops, done.levels].sum((1, 2)) + 0.4 * generator.standard_normal(128))
+    ours = clock.timed("ours", lambda: queue.sample(128, generator).applied(generator))
+    theirs = clock.timed("theirs", lambda: prior.sample(128, generator).applied(generator))
+    for _ in range(rounds):
+        queue.push(fit(generator))
+        for _ in range(20):
+            ours()
+            theirs()
+    s = {name: float(np.median(times)) for name, times in clock.seconds.items()}
+    steps = 5_000 // 128
+    epoch = steps * training
+    found = {"fit": s["fit"], "memory": steps * s["memory"], "drawing": steps * (s["ours"] - s["theirs"])}
+    return {name: seconds / epoch for name, seconds in found.items()}
+
+
 def main() -> None:
     asked = options(__doc__)
     images = load_images("shapes:5000").images
@@ -128,12 +162,17 @@ def main() -> None:
         figures[f"total_over_forward_{short}"] = total / t["bare"]
         steps = {"cifar10": 50_000 / 128, "5000": 5_000 / 128}  # training steps of 128 pairs in an epoch
         suffix = "" if short == "small" else f"_{short}"
+        if short == "small":
+            by_table = measure_table(t["training"], 10 if asked.quick else 30)
         figures |= {f"overhead_{k}{suffix}": total * ITERATIONS / (K * n * t["training"]) for k, n in steps.items()}
     for part in parts:
         table.add_row(part, *(f"{shares[name][part]:.3f}" for name in counts))
     table.add_section()
     table.add_row("total", *(f"{sum(shares[name].values()):.3f}" for name in counts))
     Console(width=100).print(table)
+    figures["table_share_of_epoch"] = sum(by_table.values())
+    parts_told = ", ".join(f"{name} {share:.2%}" for name, share in by_table.items())
+    print(f"search by table, share of an epoch of 5,000 images with resnet8: {parts_told}")
     print(f"two cores: {torch.get_num_threads()} threads; {ITERATIONS} iterations of 128 every {K} epochs")
     print(versions("coviews", "numpy", "numba", "torch"))
     for key, value in figures.items():

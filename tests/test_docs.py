@@ -95,8 +95,18 @@ def test_the_page_on_views_runs_and_lists_every_operation():
 
 
 def test_the_page_on_own_loops_shows_the_example():
-    (code,) = blocks("docs/own-loop.md", "python")
-    assert code == (ROOT / "examples" / "own_loop.py").read_text()
+    for code, name in zip(blocks("docs/own-loop.md", "python"), ("own_loop", "own_loop_table"), strict=True):
+        assert code == (ROOT / "examples" / f"{name}.py").read_text()
+
+
+def test_the_example_of_a_table_runs(capsys):
+    source = (ROOT / "examples" / "own_loop_table.py").read_text()
+    exec(source.replace("shapes:2048", "shapes:512").replace("range(1, 13)", "range(1, 7)"), names := {})
+    losses = [float(x) for x in re.findall(r"loss ([\d.]+)", capsys.readouterr().out)]
+    assert len(losses) == 6
+    assert losses[-1] < losses[0]
+    assert len(names["table"]) == 6 * 512
+    assert names["source"].statistics["pairs"] == 5 * 512
 
 
 def test_links_lead_somewhere():

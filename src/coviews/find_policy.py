@@ -118,6 +118,8 @@ def search(
     from coviews.learners.frozen import evaluating  # here, as it brings torch
 
     made = settings or SearchSettings()
+    if made.by == "table":
+        raise CoviewsError("a search by table needs no encoder: hand your losses to coviews.LossTable")
     if (encoder is None) == (losses is None):
         raise CoviewsError("search needs either an encoder or a loss function, and not both")
     if not 0 < temperature < float("inf"):
