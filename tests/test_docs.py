@@ -104,7 +104,7 @@ def test_the_example_of_a_table_runs(capsys):
     exec(source.replace("shapes:2048", "shapes:512").replace("range(1, 13)", "range(1, 7)"), names := {})
     losses = [float(x) for x in re.findall(r"loss ([\d.]+)", capsys.readouterr().out)]
     assert len(losses) == 6
-    assert losses[-1] < losses[0]
+    assert max(losses) < 4.84  # of 64 pairs that were not told apart: log 127
     assert len(names["table"]) == 6 * 512
     assert names["source"].statistics["pairs"] == 5 * 512
 

@@ -148,9 +148,9 @@ class TiltedPolicy:
         return level_bins(self.space.levels)
 
     def log_weights(self, ops: Whole, levels: Whole) -> NDArray[np.float64]:
-        """How much likelier than under the prior, up to a constant: of each pair (n, 1), or of each view (n, 2)."""
-        tilted = self.tilt(self.effects.losses(ops, self._bins[levels], self.cooperative))
-        return tilted if self.cooperative else tilted / 2
+        """How much less likely than the best a pair (n, 1), or a view (n, 2), is accepted: at most 0."""
+        below = self.tilt(self.effects.losses(ops, self._bins[levels], self.cooperative)) - self.tilt.top
+        return below if self.cooperative else below / 2
 
     def sample(self, n: int, generator: np.random.Generator) -> Subpolicies:
         """Draw subpolicies for n images."""
@@ -159,9 +159,12 @@ class TiltedPolicy:
         ops, levels = np.empty(shape, np.int16), np.empty(shape, np.int16)
         plain = generator.random((n, units)) < self.keep
         rows = [np.flatnonzero(~plain[:, u]) for u in range(units)]  # those that are still to be drawn
-        if plain.any():
-            drawn = self.prior.sample(n, generator).applied(generator)
-            ops[plain], levels[plain] = drawn.ops.reshape(shape)[plain], drawn.levels.reshape(shape)[plain]
+        if most := int(plain.sum(0).max(initial=0)):
+            drawn = self.prior.sample(most, generator).applied(generator)
+            for u in range(units):
+                now = np.flatnonzero(plain[:, u])
+                for kept, new in ((ops, drawn.ops), (levels, drawn.levels)):
+                    kept[now, u] = new.reshape(most, *shape[1:])[: len(now), u]
         patience = _PATIENCE * (n / self.accepted + 1000)
         while most := max(map(len, rows)):
             count = min(int(1.2 * most / self.accepted) + 16, _AT_ONCE)
@@ -170,10 +173,7 @@ class TiltedPolicy:
                 raise CoviewsError("the policy accepts almost nothing of what its prior draws: its table is damaged")
             drawn = self.prior.sample(count, generator).applied(generator)
             new_ops, new_levels = (a.reshape(count, *shape[1:]) for a in (drawn.ops, drawn.levels))
-            weights = self.log_weights(drawn.ops, drawn.levels) - (
-                self.tilt.top if self.cooperative else self.tilt.top / 2
-            )
-            good = generator.random((count, units)) < np.exp(weights)
+            good = generator.random((count, units)) < np.exp(self.log_weights(drawn.ops, drawn.levels))
             for u in range(units):
                 found = np.flatnonzero(good[:, u])[: len(rows[u])]
                 now, rows[u] = rows[u][: len(found)], rows[u][len(found) :]

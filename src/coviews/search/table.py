@@ -103,7 +103,7 @@ class LossTable:
         if drawn.views != 2:
             raise CoviewsError(f"a table is of pairs of views, and the prior draws {drawn.views}")
         self.space, self.steps = drawn.space, drawn.steps
-        self.fits = 0
+        self.fits = 0  # that gave a policy which is not the prior as it is
         self._batches: deque[_Batch] = deque()
         self._pairs = 0
         self._step_index, self._pair_index = _feature_indices(drawn, COOPERATIVE[kind])
@@ -183,13 +183,12 @@ class LossTable:
     def policy(self, generator: np.random.Generator) -> TiltedPolicy:
         """The policy that follows from what is remembered; the next one may go further, up to the target."""
         s = self.settings
-        self.fits += 1
         drawn = self.prior.sample(_SAMPLE, generator).applied(generator)
         bins = level_bins(drawn.space.levels)[drawn.levels]
         effects, explained = self._fit()
         losses = effects.constant + self._added(effects, drawn.ops, bins)
         reference, chance = float(losses.mean()), self._chance()
-        target = s.hardness * min(1.0, self.fits / s.gentle)
+        target = s.hardness * min(1.0, (self.fits + 1) / s.gentle)
         statistics: dict[str, Any] = {
             "by": "table", "pairs": len(self), "explained": explained, "target": target, "reference": _plain(reference),
             "chance": _plain(chance), "loss": _plain(reference), "hardness": 0.0, "over": None, "accepted": 1.0,
@@ -198,6 +197,7 @@ class LossTable:
         if statistics["limited_by"] is not None:
             nothing = Effects(np.zeros_like(effects.steps), np.zeros_like(effects.pairs))
             return TiltedPolicy(self.prior, self.kind, nothing, Tilt(), s.keep, 1.0, statistics)
+        self.fits += 1
         if self.fits == 1 and self.reward.empty(reference, chance):
             warnings.warn(self.reward.empty_message(reference, chance), stacklevel=2)
         sample = _Sample(
