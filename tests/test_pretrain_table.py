@@ -122,6 +122,18 @@ def test_a_checkpoint_without_the_table_is_named(tmp_path):
         pretrain(resume=run, progress=False)
 
 
+def test_the_page_shows_some_of_very_many_policies(tmp_path):
+    run = tmp_path / "run"
+    pretrain(settings=SMALL.replaced(search=BY_TABLE, epochs=2, report=True, out=run), progress=False)
+    for epoch in range(3, 103):
+        (run / "policies" / f"{epoch:04d}.safetensors").write_bytes(
+            (run / "policies" / "0002.safetensors").read_bytes()
+        )
+    shown = sorted(read_run(run).statistics)
+    assert len(shown) == 80
+    assert (shown[0], shown[-1]) == (2, 102)
+
+
 def statistics(**changes):
     usual = {"by": "table", "over": 0.1, "loss": 4.6, "reference": 4.5, "chance": 5.5}
     return (

@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from coviews import BoundedReward, CoviewsError, LossTable, Policy, Space, TableSettings, space, view_source
+from coviews import (
+    BoundedReward,
+    CoviewsError,
+    LossTable,
+    Policy,
+    SearchSettings,
+    Space,
+    TableSettings,
+    search,
+    space,
+    view_source,
+)
 from coviews.policies.fixed import Uniform
 from coviews.policies.tilted import Effects, Tilt, TiltedPolicy, level_bins
 from coviews.report.statistics import policy_statistics
@@ -491,6 +502,8 @@ def test_wrong_input_is_named():
             table.add(done, losses)
     with pytest.raises(CoviewsError, match="not like those of the prior"):
         table.add(view_source("simclr").sample(8, rng), np.ones(8))
+    with pytest.raises(CoviewsError, match="hand your losses to"):
+        search(np.zeros((2, 8, 8, 3), np.uint8), torch.nn.Flatten(), generator=rng, settings=SearchSettings(by="table"))
     with pytest.raises(CoviewsError, match="did you mean 'indepviews'"):
         LossTable(UNIFORM, kind="indepview")
     with pytest.raises(CoviewsError, match="pairs of views"):
