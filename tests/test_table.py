@@ -95,8 +95,8 @@ def test_the_fit_is_ridge_regression_with_a_level_for_each_batch():
     found, explained = table._fit()
     rows, losses, batch = [], [], []
     for i, b in enumerate(table._batches):
-        for columns, loss in zip(b.columns, b.losses, strict=True):
-            rows.append(np.bincount(columns, minlength=table._features))
+        for terms, loss in zip(b.terms.T, b.losses, strict=True):
+            rows.append(np.bincount(terms, minlength=table._features))
             losses.append(float(loss))
             batch.append(i)
     x, y, batch = np.array(rows, float), np.array(losses), np.array(batch)

@@ -158,13 +158,8 @@ class TiltedPolicy:
         shape = (n, units, 2 * self.steps // units)
         ops, levels = np.empty(shape, np.int16), np.empty(shape, np.int16)
         plain = generator.random((n, units)) < self.keep
-        rows = [np.flatnonzero(~plain[:, u]) for u in range(units)]  # those that are still to be drawn
-        if most := int(plain.sum(0).max(initial=0)):
-            drawn = self.prior.sample(most, generator).applied(generator)
-            for u in range(units):
-                now = np.flatnonzero(plain[:, u])
-                for kept, new in ((ops, drawn.ops), (levels, drawn.levels)):
-                    kept[now, u] = new.reshape(most, *shape[1:])[: len(now), u]
+        rows = [np.argsort(~plain[:, u], kind="stable") for u in range(units)]  # still to be drawn; plain ones first
+        as_they_are = plain.sum(0)  # so many draws are taken whatever their weight
         patience = _PATIENCE * (n / self.accepted + 1000)
         while most := max(map(len, rows)):
             count = min(int(1.2 * most / self.accepted) + 16, _AT_ONCE)
@@ -174,6 +169,8 @@ class TiltedPolicy:
             drawn = self.prior.sample(count, generator).applied(generator)
             new_ops, new_levels = (a.reshape(count, *shape[1:]) for a in (drawn.ops, drawn.levels))
             good = generator.random((count, units)) < np.exp(self.log_weights(drawn.ops, drawn.levels))
+            good |= np.arange(count)[:, None] < as_they_are
+            as_they_are = np.maximum(as_they_are - count, 0)
             for u in range(units):
                 found = np.flatnonzero(good[:, u])[: len(rows[u])]
                 now, rows[u] = rows[u][: len(found)], rows[u][len(found) :]

@@ -68,7 +68,7 @@ class _Batch(NamedTuple):
     ops: NDArray[np.uint8]  # (n, 2, S)
     bins: NDArray[np.uint8]  # (n, 2, S), of the levels
     losses: NDArray[np.float32]  # (n,)
-    columns: NDArray[np.int32]  # (n, K), the effects that add up to each loss; one that counts twice is there twice
+    terms: NDArray[np.int64]  # (K, n), the effects that add up to each loss; one that counts twice is there twice
 
 
 class LossTable:
@@ -143,18 +143,20 @@ class LossTable:
         self._append(subpolicies.ops.astype(np.uint8), bins.astype(np.uint8), values)
 
     def _append(self, ops: NDArray[np.uint8], bins: NDArray[np.uint8], losses: NDArray[np.float32]) -> None:
-        columns = self._step_index[np.arange(self.steps), ops, bins].reshape(len(ops), -1)
+        terms = self._step_index[np.arange(self.steps), ops, bins].reshape(len(ops), -1)
         if len(self._pair_index):
             met = self._pair_index[ops[:, 0, :, None], ops[:, 1, None, :]].reshape(len(ops), -1)
-            columns = np.concatenate([columns, met], 1)
-        self._batches.append(_Batch(ops, bins, losses, columns.astype(np.int32)))
+            terms = np.concatenate([terms, met], 1)
+        self._batches.append(_Batch(ops, bins, losses, np.ascontiguousarray(terms.T)))
         self._pairs += len(losses)
         while len(self._batches) > 1 and self._pairs > self.settings.memory:
             self._pairs -= len(self._batches.popleft().losses)
 
     def state_dict(self) -> dict[str, Any]:
         """A copy of all that the next policies depend on: plain numbers and arrays."""
-        ops, bins, losses, _ = self._all()
+        empty = np.empty((0, 2, self.steps), np.uint8), np.empty((0, 2, self.steps), np.uint8), np.empty(0, np.float32)
+        parts = zip(empty, *(batch[:3] for batch in self._batches), strict=True)
+        ops, bins, losses = (np.concatenate(part) for part in parts)
         sizes = np.array([len(b.losses) for b in self._batches], np.int64)
         return {"ops": ops, "bins": bins, "losses": losses, "sizes": sizes, "fits": self.fits}
 
@@ -171,12 +173,6 @@ class LossTable:
         ends = np.cumsum(sizes)
         for first, last in zip(ends - sizes, ends, strict=True):
             self._append(ops[first:last], bins[first:last], losses[first:last])
-
-    def _all(self) -> _Batch:
-        empty = np.empty((0, 2, self.steps), np.uint8)
-        k = 2 * self.steps + (self.steps**2 if len(self._pair_index) else 0)
-        start = _Batch(empty, empty, np.empty(0, np.float32), np.empty((0, k), np.int32))
-        return _Batch(*(np.concatenate(parts) for parts in zip(start, *self._batches, strict=True)))
 
     # ------------------------------------------------------------------------------------------------- the fit
 
@@ -235,9 +231,9 @@ class LossTable:
     def _equations(self, batches: list[_Batch]) -> "_Equations":
         if not batches:
             return _Equations.none(self._features)
-        losses, columns = (np.concatenate([getattr(b, name) for b in batches]) for name in ("losses", "columns"))
+        losses, terms = np.concatenate([b.losses for b in batches]), np.concatenate([b.terms for b in batches], 1)
         sizes = np.array([len(b.losses) for b in batches])
-        return _Equations.of(columns.astype(np.int64), losses.astype(np.float64), sizes, self._features)
+        return _Equations.of(terms, losses.astype(np.float64), sizes, self._features)
 
     def _solve(self, *parts: "_Equations") -> Numbers:
         gram, right = np.sum([p.gram for p in parts], 0), np.sum([p.right for p in parts], 0)
@@ -326,7 +322,7 @@ class _Equations:
 
     gram: Numbers  # (F, F)
     right: Numbers  # (F,)
-    columns: NDArray[np.int64]  # (n, K)
+    terms: NDArray[np.int64]  # (K, n)
     losses: Numbers  # (n,), each less its batch's mean
     batch: NDArray[np.int64]  # (n,)
     sizes: NDArray[np.int64]
@@ -337,25 +333,24 @@ class _Equations:
         return cls(np.zeros((features, features)), np.zeros(features), empty, np.empty(0), empty, empty)
 
     @classmethod
-    def of(cls, columns: NDArray[np.int64], losses: Numbers, sizes: NDArray[np.int64], features: int) -> "_Equations":
-        batch, k = np.repeat(np.arange(len(sizes)), sizes), columns.shape[1]
+    def of(cls, terms: NDArray[np.int64], losses: Numbers, sizes: NDArray[np.int64], features: int) -> "_Equations":
+        batch = np.repeat(np.arange(len(sizes)), sizes)
         centred = _centred(losses, batch, sizes)
         above = np.zeros(features**2)
-        for i in range(k - 1):  # products of two columns, each pair of columns once
-            both = columns[:, i, None] * features + columns[:, i + 1 :]
-            above += np.bincount(both.ravel(), minlength=features**2)
+        for i in range(len(terms) - 1):  # how often two effects meet, each pair of terms once
+            above += np.bincount((terms[i] * features + terms[i + 1 :]).ravel(), minlength=features**2)
         square = above.reshape(features, features)
-        gram = square + square.T + np.diag(np.bincount(columns.ravel(), minlength=features).astype(np.float64))
-        cells = np.bincount((batch[:, None] * features + columns).ravel(), minlength=len(sizes) * features)
+        gram = square + square.T + np.diag(np.bincount(terms.ravel(), minlength=features).astype(np.float64))
+        cells = np.bincount((batch * features + terms).ravel(), minlength=len(sizes) * features)
         sums = cells.reshape(len(sizes), features) / np.sqrt(sizes)[:, None]
         with blas.one_thread():
             gram -= sums.T @ sums
-        right: Numbers = np.bincount(columns.ravel(), np.repeat(centred, k), features).astype(np.float64)
-        return cls(gram, right, columns, centred, batch, sizes)
+        right: Numbers = np.bincount(terms.ravel(), np.tile(centred, len(terms)), features).astype(np.float64)
+        return cls(gram, right, terms, centred, batch, sizes)
 
     def explained_by(self, values: Numbers) -> float:
         """The share of the variance within batches that effects explain which were fitted to others."""
-        left = self.losses - _centred(values[self.columns].sum(1), self.batch, self.sizes)
+        left = self.losses - _centred(values[self.terms].sum(0), self.batch, self.sizes)
         total = float((self.losses**2).sum())
         return 1 - float((left**2).sum()) / total if total > 0 else 0.0
 
