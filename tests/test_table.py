@@ -514,6 +514,7 @@ def test_random_views_fit_a_uniform_prior():
     """Fine levels of the same ranges are told by their bins."""
     table, rng = LossTable(UNIFORM), np.random.default_rng(0)
     table.add(view_source("random").sample(8, rng), np.ones(8))
+    table.add(view_source("random").sample(0, rng), np.ones(0))
     assert len(table) == 8
     assert isinstance(table.policy(rng), TiltedPolicy)
     assert not isinstance(table.policy(rng), Policy)

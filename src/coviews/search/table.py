@@ -107,9 +107,7 @@ class LossTable:
         self._batches: deque[_Batch] = deque()
         self._pairs = 0
         self._step_index, self._pair_index = _feature_indices(drawn, COOPERATIVE[kind])
-        self._features = (
-            int(self._step_index.max()) + 1 if not len(self._pair_index) else int(self._pair_index.max()) + 1
-        )
+        self._features = 1 + int(max(index.max(initial=0) for index in (self._step_index, self._pair_index)))
 
     def __len__(self) -> int:
         """How many pairs are remembered."""
@@ -139,6 +137,8 @@ class LossTable:
             )
         if values.shape != (len(subpolicies),) or not np.isfinite(values).all():
             raise CoviewsError(f"{len(subpolicies)} finite losses are needed, one for each pair, not {values.shape}")
+        if not len(values):
+            return
         bins = level_bins(theirs.levels)[subpolicies.levels]
         self._append(subpolicies.ops.astype(np.uint8), bins.astype(np.uint8), values)
 
