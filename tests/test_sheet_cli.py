@@ -15,6 +15,8 @@ from coviews.report.sheet import contact_sheet, view_steps
 
 SPACE = space("autoaugment")
 
+PREVIEW = importlib.import_module("coviews.cli.preview")  # the command has its module's name
+
 
 def noise(n: int, h: int, w: int, c: int = 3, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (n, h, w, c), np.uint8)
@@ -192,7 +194,7 @@ def drawn(tmp_path, monkeypatch):
             kept.append((images, *draw(images)))
             return Image.new("RGB", (1, 1))
 
-        monkeypatch.setattr(importlib.import_module("coviews.cli.preview"), "contact_sheet", keep)
+        monkeypatch.setattr(PREVIEW, "contact_sheet", keep)
         assert preview("shapes:300", "--rows", 60, "--out", tmp_path / "a.png", *options) == 0
         return kept[0]
 
