@@ -12,6 +12,7 @@ from typing import Any
 import tyro
 
 import coviews
+from coviews.cli.compare import SharedSettings, compare, reproduce
 from coviews.cli.encoder import embed, evaluate, export, neighbours
 from coviews.cli.pretrain import pretrain, starting_settings
 from coviews.cli.preview import preview
@@ -25,6 +26,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "embed": embed,
     "export": export,
     "neighbours": neighbours,
+    "compare": compare,
+    "reproduce": reproduce,
     "report": report,
     "watch": watch,
 }
@@ -56,8 +59,10 @@ def _run(arguments: list[str]) -> None:
     app = tyro.extras.SubcommandApp()
     for name, command in COMMANDS.items():
         if command is pretrain and arguments[0] == name:
-            settings = starting_settings(arguments[1:])
-            command = functools.partial(pretrain, settings=settings)
+            command = functools.partial(pretrain, settings=starting_settings(arguments[1:]))
+        elif command is compare and arguments[0] == name:
+            settings = SharedSettings.of(starting_settings(arguments[1:]))
+            command = functools.partial(compare, settings=settings)
         app.command(name=name)(command)
     app.cli(prog="coviews", description=f"{coviews.__doc__} (--version tells which this is.)", args=arguments)
 

@@ -79,7 +79,10 @@ def _switches(settings: Any, prefix: str = "") -> set[str]:
 
 
 # options without a value
-_SWITCHES = {"--overwrite", "--no-overwrite", "--progress", "--no-progress", *_switches(PretrainSettings())}
+_SWITCHES = {
+    *(f"--{no}{name}" for name in ("overwrite", "progress", "dry-run", "paper") for no in ("", "no-")),
+    *_switches(PretrainSettings()),
+}
 
 
 def _is_run(folder: str) -> bool:

@@ -6,6 +6,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from coviews.config import PretrainSettings
 from coviews.errors import CoviewsError
 from coviews.report import sections
 from coviews.report.charts import Chart, Matrix
@@ -99,6 +102,11 @@ def _policy_charts(runs: Sequence[RunRecord]) -> list[Chart]:
         for together in zip(*groups, strict=True)
         for i, chart in enumerate(together)
     ]
+
+
+def settings_that_differ(settings: Sequence[PretrainSettings]) -> list[list[str]]:
+    """Rows of a table: the name of a setting, and its value in each."""
+    return _differences([yaml.safe_load(one.to_yaml()) for one in settings])
 
 
 def _differences(configs: Sequence[dict[str, Any]]) -> list[list[str]]:
