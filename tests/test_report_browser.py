@@ -9,8 +9,8 @@ import time
 import pytest
 
 from coviews.report.comparison import write_comparison
-from coviews.report.page import write_report
 from coviews.report.watch import Watched
+from coviews.run_report import write_report
 from report_runs import HOSTILE, make_run
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium drives the browser: pip install selenium")

@@ -14,11 +14,12 @@ from coviews.cli import main
 from coviews.report import figures
 from coviews.report.charts import smoothed
 from coviews.report.comparison import comparison_charts, read_runs, write_comparison
-from coviews.report.page import run_charts, write_report
+from coviews.report.page import run_charts
 from coviews.report.plotly_figures import figure, text
 from coviews.report.record import read_run
 from coviews.report.reward_chart import reward_chart
 from coviews.report.summary import duration, facts, sentence
+from coviews.run_report import write_report
 from report_runs import HOSTILE, make_run
 from small_runs import SMALL
 
@@ -278,7 +279,7 @@ def test_eighty_policies_take_less_than_thirty_seconds(tmp_path):
 
 def test_only_the_report_imports_plotly_and_it_needs_no_torch():
     code = (
-        "import sys, coviews, coviews.cli; assert 'plotly' not in sys.modules; import coviews.report.command; "
+        "import sys, coviews, coviews.cli; assert 'plotly' not in sys.modules; import coviews.run_report; "
         "assert 'torch' not in sys.modules and 'plotly' not in sys.modules and 'matplotlib' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
