@@ -53,7 +53,8 @@ def test_a_true_run_has_its_page(tmp_path):
     assert len(data_of(page)["frames"]) == kept > 0
     assert "What is missing" not in page
     assert f"{done.quality['knn']:.1f} %" in page
-    assert body_of(page).count("<img") == 6 * (1 + 2 * min(kept, 3))  # six images, and pairs of policies
+    # six images with pairs of policies; six hard and six easy pairs; six images with six neighbours
+    assert body_of(page).count("<img") == 6 * (1 + 2 * min(kept, 3)) + 12 * 3 + 6 * 7
     assert path.stat().st_size < 8e6
 
 
@@ -107,7 +108,7 @@ def test_the_summary_says_what_happened(tmp_path):
 def test_a_run_with_fixed_views_has_no_policies(tmp_path, views):
     page = page_of(make_run(tmp_path / "run", views=views), tmp_path)
     assert '<section id="policies">' not in page
-    assert body_of(page).count("<img") == 6 * 3
+    assert body_of(page).count("<img") == 6 * 3  # its encoder is empty
     assert data_of(page)["frames"] == []
 
 

@@ -16,7 +16,7 @@ function dressed(figure) {
   const axis = { gridcolor: c.grid, linecolor: c.grid, zerolinecolor: c.grid, tickcolor: c.grid, tickfont: { size: narrow.matches ? 10 : 12 } };
   const map = figure.data[0]?.type === "heatmap";
   // on a phone every name of a few has its place, upright
-  const upright = map && narrow.matches && figure.data[0].x.length > 6 && figure.data[0].x.length <= 24 ? { dtick: 1, tickangle: 90 } : {};
+  const upright = map && narrow.matches && figure.data[0].x.length > 6 && figure.data[0].x.length <= 24 ? { dtick: 1, tickangle: 90, title: { ...figure.layout.xaxis.title, standoff: 24 } } : {};
   const layout = {
     ...figure.layout,
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
@@ -52,7 +52,13 @@ function dressAgain() {
   for (const [place, figure] of drawn) Plotly.react(place, ...dressed(figure), settings);
 }
 dark.addEventListener("change", dressAgain);
-narrow.addEventListener("change", dressAgain);
+// a scale that lies and one that stands are not the same to plotly: it would keep the room of the other
+narrow.addEventListener("change", () => {
+  for (const [place, figure] of drawn) {
+    Plotly.purge(place);
+    Plotly.newPlot(place, ...dressed(figure), settings);
+  }
+});
 
 function show(index) {
   const frame = page.frames[index];
