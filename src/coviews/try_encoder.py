@@ -37,7 +37,7 @@ from coviews.run import read_checkpoint
 from coviews.run_data import move_to_device
 
 PAIRS, IMAGES = 256, 5_000  # that are tried at most
-SECONDS = 5.0  # for the pairs, and again for the images: an encoder that is slow here tries fewer
+SECONDS = 4.0  # for the pairs, and again for the images: an encoder that is slow here tries fewer
 _PART = 16  # pairs that pass the encoder at once, so that the time can be kept
 _SHOWN = 6  # hardest pairs, easiest pairs, images with neighbours
 _BESIDE = 6  # neighbours of each

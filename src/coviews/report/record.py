@@ -3,8 +3,6 @@
 import json
 import math
 import operator
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -81,17 +79,15 @@ class RunRecord:
     @cached_property
     def statistics(self) -> dict[int, PolicyStatistics]:
         """Those of all policies that can be compared."""
-        found, alike = {}, self.alike
-        weights = {epoch: policy.network.flat.tobytes() for epoch, policy in alike.items()}
-        new = {weights[epoch]: policy for epoch, policy in alike.items() if weights[epoch] not in self.remembered}
-        with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:  # NumPy lets go of the interpreter
-            measured = dict(zip(new, pool.map(_measured, new.values()), strict=True))
-        for epoch in alike:
-            made = self.remembered.get(weights[epoch]) or measured[weights[epoch]]
-            if isinstance(made, CoviewsError):
-                self.missing.append(f"The policy of epoch {epoch} is not shown: {made}.")
-            else:
-                found[epoch] = self.remembered[weights[epoch]] = made
+        found = {}
+        for epoch, policy in self.alike.items():
+            weights = policy.network.flat.tobytes()
+            try:
+                if weights not in self.remembered:
+                    self.remembered[weights] = policy_statistics(policy)
+                found[epoch] = self.remembered[weights]
+            except CoviewsError as error:
+                self.missing.append(f"The policy of epoch {epoch} is not shown: {error}.")
         return found
 
     @cached_property
@@ -110,13 +106,6 @@ class RunRecord:
         queue = PolicyQueue(self.settings.queue_size, self.settings.queue_p) if self.settings else PolicyQueue()
         before = sorted((e for e in self.statistics if e <= epoch), reverse=True)[: queue.size]
         return [(e, queue.p * (1 - queue.p) ** i) for i, e in enumerate(before)]
-
-
-def _measured(policy: Policy) -> PolicyStatistics | CoviewsError:
-    try:
-        return policy_statistics(policy)
-    except CoviewsError as error:
-        return error
 
 
 def read_run(path: Path, remembered: dict[bytes, PolicyStatistics] | None = None) -> RunRecord:
