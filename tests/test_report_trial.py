@@ -183,8 +183,8 @@ def test_a_slow_encoder_tries_fewer(trained, monkeypatch):
     method.encoder = Slow(method.encoder)
     monkeypatch.setattr(try_encoder, "SECONDS", 0.01)
     trial = try_encoder.try_encoder(run, images=images, method=method)
-    assert "16 pairs of views" in trial.pairs.about
-    assert "which of 64 of the run's images" in trial.neighbours.about
+    assert "8 pairs of views" in trial.pairs.about
+    assert "which of 32 of the run's images" in trial.neighbours.about
 
 
 def test_images_that_load_slowly_are_fewer(trained, monkeypatch):

@@ -38,7 +38,7 @@ from coviews.run_data import move_to_device
 
 PAIRS, IMAGES = 256, 5_000  # that are tried at most
 SECONDS = 4.0  # for the pairs, and again for the images: an encoder that is slow here tries fewer
-_PART = 16  # pairs that pass the encoder at once, so that the time can be kept
+_PART = 32  # images that pass the encoder at once: few, so that the time is kept with a slow one too
 _SHOWN = 6  # hardest pairs, easiest pairs, images with neighbours
 _BESIDE = 6  # neighbours of each
 
@@ -171,10 +171,10 @@ def _scores(views: NDArray[np.uint8], tried: _Tried) -> tuple[NDArray[np.float64
     method, end = tried.method, time.perf_counter() + SECONDS
     parts: list[tuple[tuple[Tensor, ...], tuple[Tensor, ...]]] = []
     with evaluating(method or tried.encoder):
-        for start in range(0, len(views), _PART):
+        for start in range(0, len(views), _PART // 4):  # pairs, of which some methods embed each view twice
             if start and time.perf_counter() > end:
                 break
-            part = np.ascontiguousarray(views[start : start + _PART])
+            part = np.ascontiguousarray(views[start : start + _PART // 4])
             both = torch.cat(to_tensors(part, tried.mean, tried.std, tried.device))
             made = method.embed(both) if method is not None else (tried.encoder(both).flatten(1).float(),)
             halves = [e.chunk(2) for e in made]
@@ -209,7 +209,7 @@ def _neighbours(images: ImageSet, tried: _Tried, generator: np.random.Generator)
 def _features(images: ImageSet, tried: _Tried) -> Iterator[NDArray[np.float32]]:
     """The features of one batch after the other, as long as there is time."""
     end = time.perf_counter() + SECONDS
-    for part in feature_batches(tried.encoder, images.images, tried.mean, tried.std, batch=64, device=tried.device):
+    for part in feature_batches(tried.encoder, images.images, tried.mean, tried.std, batch=_PART, device=tried.device):
         yield part.cpu().numpy()
         if time.perf_counter() > end:
             return
