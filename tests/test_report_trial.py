@@ -190,10 +190,10 @@ def test_a_slow_encoder_tries_fewer(trained, monkeypatch):
 def test_images_that_load_slowly_are_fewer(trained, monkeypatch):
     run, asked = read_run(trained), []
 
-    def loading(run, settings, limit, images):
+    def loading(run, settings, limit):
         asked.append(limit)
         time.sleep(0.02)
-        return run_images(run, settings.replaced(data="shapes:6000"), limit, images)
+        return run_images(run, settings.replaced(data="shapes:6000"), limit)
 
     monkeypatch.setattr(try_encoder, "run_images", loading)
     monkeypatch.setattr(try_encoder, "SECONDS", 0.02)
@@ -201,6 +201,10 @@ def test_images_that_load_slowly_are_fewer(trained, monkeypatch):
     monkeypatch.setattr(try_encoder, "SECONDS", 60.0)
     assert len(try_encoder._loaded(run, run.settings, None)) == try_encoder.IMAGES
     assert asked == [64, 64, 512, try_encoder.IMAGES]
+    monkeypatch.setattr(try_encoder, "_BYTES", 100 * 16 * 16 * 3)
+    assert len(try_encoder._loaded(run, run.settings, None)) == 100
+    monkeypatch.undo()
+    assert len(try_encoder._loaded(run, run.settings, run_images(run, run.settings, 70))) == 70
 
 
 def test_the_report_at_the_end_knows_images_and_modules_from_python(tmp_path):

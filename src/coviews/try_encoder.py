@@ -1,5 +1,6 @@
 """The run's encoder tried on the run's images, for the report: which pairs it finds hard, which images similar."""
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ from coviews.run_data import move_to_device
 
 PAIRS, IMAGES = 256, 5_000  # that are tried at most
 SECONDS = 4.0  # for the pairs, and again for the images: an encoder that is slow here tries fewer
+_BYTES = 2**28  # of images that are held besides the run's own
 _PART = 32  # images that pass the encoder at once: few, so that the time is kept with a slow one too
 _SHOWN = 6  # hardest pairs, easiest pairs, images with neighbours
 _BESIDE = 6  # neighbours of each
@@ -91,14 +93,22 @@ def try_encoder(
 
 def _loaded(run: RunRecord, settings: PretrainSettings, images: ImageSet | None) -> ImageSet:
     """As many images as can be loaded in a while: more and more, as long as the next step cannot take too long."""
-    count, next_one = 64, 512
+    if images is not None:
+        return run_images(run, settings, _most(images), images)
+    count = 64
     while True:
         start = time.perf_counter()
-        some = run_images(run, settings, IMAGES if images is not None else count, images)
+        some = run_images(run, settings, count)
         spent = time.perf_counter() - start
-        if images is not None or len(some) < count or count == IMAGES or spent * next_one / count > 2 * SECONDS:
+        more = min(max(8 * count, IMAGES if count > 64 else 0), _most(some))
+        if len(some) < count or more <= count or spent * more / count > 2 * SECONDS:
             return some
-        count, next_one = next_one, IMAGES
+        count = more
+
+
+def _most(images: ImageSet) -> int:
+    """How many of such images are held in memory at most."""
+    return max(64, min(IMAGES, _BYTES // max(1, math.prod(images.images.shape[1:]))))
 
 
 def _opened(run: RunRecord, settings: PretrainSettings, images: ImageSet, method: Method | None) -> _Tried:
