@@ -152,7 +152,7 @@ def evaluate(
         raise CoviewsError(f"{error}; --size sets the side of the images") from error
     with waiting("comparing training and test images" if progress else ""):
         _say_if_shared(train, test)
-    where = device_of(opened.encoder) if own else move_to_device(opened, device)
+    where = device_of(opened.encoder) if own else move_to_device(opened.encoder, device)
     mean, std = normalisation(opened, train)
     results = judge(
         opened.encoder, train, test, mean=mean, std=std, k=k, temperature=temperature, seed=seed, paper=paper,

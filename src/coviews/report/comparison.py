@@ -44,7 +44,7 @@ def comparison_page(runs: Sequence[RunRecord]) -> str:
     """The page that compares runs."""
     names = run_names(runs)
     progress, policies = compared_charts(runs, names), _policy_charts(runs)
-    listed = [{fact.what: fact.value for fact in facts(run)} for run in runs]
+    listed = [{fact.what: fact for fact in facts(run)} for run in runs]
     whats = list(dict.fromkeys(what for one in listed for what in one))
     rows = [[what, *(one.get(what, "") for one in listed)] for what in whats]
     told = "".join(
@@ -98,7 +98,7 @@ def _policy_charts(runs: Sequence[RunRecord]) -> list[Chart]:
         charts = one_policy(statistics, order, **ends)
         groups.append([*scaled, *(c for c in charts if c.key in ("co-occurrence", "lift"))])
     return [
-        replace(chart, key=f"{chart.key}-{i + 1}", title=f"{named[i][0]}: {chart.title[0].lower()}{chart.title[1:]}")
+        replace(chart, key=f"{chart.key}-{i + 1}", title=f"{named[i][0]} · {chart.title}")
         for together in zip(*groups, strict=True)
         for i, chart in enumerate(together)
     ]

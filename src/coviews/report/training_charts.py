@@ -74,5 +74,7 @@ def _of_epochs(run: RunRecord, kind: str, name: str, key: str, title: str, y_tit
     x, y = run.series(kind, name)
     if not x:
         return None
-    alt = f"{title} from epoch {x[0]:.0f} to {x[-1]:.0f}: from {y[0]:.4g} to {y[-1]:.4g}."
+    most = max(map(abs, y))
+    first, last = (f"{v:.4g}" if abs(v) >= 1e-4 * most else "0" for v in (y[0], y[-1]))
+    alt = f"{title} from epoch {x[0]:.0f} to {x[-1]:.0f}: from {first} to {last}."
     return LineChart(key, title, "epoch", y_title, [Line(y_title, x, y)], alt)
