@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coviews import CoviewsError, PPOSettings, SearchSettings, TableSettings, space, view_source
-from coviews.cli import _has_data, _starting_settings
+from coviews.cli.pretrain import has_data, starting_settings
 from coviews.config import OF_THE_MACHINE, PretrainSettings, read_settings
 from coviews.recipes import PRESETS, preset
 
@@ -148,12 +148,12 @@ def test_names_of_machine_settings_exist():
 
 
 def test_without_data_the_demonstration_is_meant(tmp_path):
-    assert _starting_settings(["--epochs", "9", "--no-crop"]) == preset("demo")
-    assert _starting_settings(["--epochs", "9", "folder"]) == PretrainSettings()
-    assert _starting_settings(["--preset", "paper-svhn"]) == preset("paper-svhn")
+    assert starting_settings(["--epochs", "9", "--no-crop"]) == preset("demo")
+    assert starting_settings(["--epochs", "9", "folder"]) == PretrainSettings()
+    assert starting_settings(["--preset", "paper-svhn"]) == preset("paper-svhn")
     (tmp_path / "c.yaml").write_text("lr: 0.5\nepochs: 50")
-    assert _starting_settings(["--config", str(tmp_path / "c.yaml")]).lr == 0.5
-    both = _starting_settings(["--preset", "paper-svhn", "--config", str(tmp_path / "c.yaml")])
+    assert starting_settings(["--config", str(tmp_path / "c.yaml")]).lr == 0.5
+    both = starting_settings(["--preset", "paper-svhn", "--config", str(tmp_path / "c.yaml")])
     assert (both.data, both.epochs) == ("svhn", 50)
 
 
@@ -170,4 +170,4 @@ def test_without_data_the_demonstration_is_meant(tmp_path):
     ],
 )
 def test_data_is_found_among_options(arguments, there):
-    assert _has_data(arguments.split()) is there
+    assert has_data(arguments.split()) is there

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from coviews.report.comparison import write_comparison
-from coviews.report.page import write_report
 from coviews.report.watch import Watched
+from coviews.run_report import write_report
 from report_runs import HOSTILE, make_run
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium drives the browser: pip install selenium")
@@ -189,3 +189,15 @@ def test_the_page_follows_when_the_scheme_changes(browser, pages):
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
     wait_for(browser, "document.querySelector('.plot').layout.font.color === '#e8edf1'")
     assert browser.get_log("browser") == []
+
+
+def test_maps_have_their_whole_width_after_a_phone_was_turned(browser, pages):
+    width = "return document.querySelector('[data-chart=lift] .heatmaplayer .hm').getBoundingClientRect().width"
+    show(browser, pages["run"], width=1280)
+    wide = browser.execute_script(width)
+    show(browser, pages["run"], width=360)
+    assert browser.execute_script(width) > 200
+    assert browser.execute_script("return document.querySelectorAll('[data-chart=lift] .xtick text').length") == 16
+    size = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    wait_for(browser, f"((w) => Math.abs(w - {wide}) < 2)((() => {{ {width} }})())")

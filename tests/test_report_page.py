@@ -14,11 +14,12 @@ from coviews.cli import main
 from coviews.report import figures
 from coviews.report.charts import smoothed
 from coviews.report.comparison import comparison_charts, read_runs, write_comparison
-from coviews.report.page import run_charts, write_report
+from coviews.report.page import run_charts
 from coviews.report.plotly_figures import figure, text
 from coviews.report.record import read_run
 from coviews.report.reward_chart import reward_chart
 from coviews.report.summary import duration, facts, sentence
+from coviews.run_report import write_report
 from report_runs import HOSTILE, make_run
 from small_runs import SMALL
 
@@ -52,7 +53,8 @@ def test_a_true_run_has_its_page(tmp_path):
     assert len(data_of(page)["frames"]) == kept > 0
     assert "What is missing" not in page
     assert f"{done.quality['knn']:.1f} %" in page
-    assert body_of(page).count("<img") == 6 * (1 + 2 * min(kept, 3))  # six images, and pairs of policies
+    # six images with pairs of policies; six hard and six easy pairs; six images with six neighbours
+    assert body_of(page).count("<img") == 6 * (1 + 2 * min(kept, 3)) + 12 * 3 + 6 * 7
     assert path.stat().st_size < 8e6
 
 
@@ -106,7 +108,7 @@ def test_the_summary_says_what_happened(tmp_path):
 def test_a_run_with_fixed_views_has_no_policies(tmp_path, views):
     page = page_of(make_run(tmp_path / "run", views=views), tmp_path)
     assert '<section id="policies">' not in page
-    assert body_of(page).count("<img") == 6 * 3
+    assert body_of(page).count("<img") == 6 * 3  # its encoder is empty
     assert data_of(page)["frames"] == []
 
 
@@ -278,7 +280,7 @@ def test_eighty_policies_take_less_than_thirty_seconds(tmp_path):
 
 def test_only_the_report_imports_plotly_and_it_needs_no_torch():
     code = (
-        "import sys, coviews, coviews.cli; assert 'plotly' not in sys.modules; import coviews.report.command; "
+        "import sys, coviews, coviews.cli; assert 'plotly' not in sys.modules; import coviews.run_report; "
         "assert 'torch' not in sys.modules and 'plotly' not in sys.modules and 'matplotlib' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,3 +1,4 @@
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ from coviews.report.lettering import font, wrapped
 from coviews.report.sheet import contact_sheet, view_steps
 
 SPACE = space("autoaugment")
+
+PREVIEW = importlib.import_module("coviews.cli.preview")  # the command has its module's name
 
 
 def noise(n: int, h: int, w: int, c: int = 3, seed: int = 0) -> np.ndarray:
@@ -160,7 +163,11 @@ def test_preview_of_a_folder_shows_each_class_and_skips_broken_files(tmp_path, c
         Image.fromarray(image).save(folder / f"{i}.png")
     (tmp_path / "data" / "a" / "bad.png").write_text("no image")
     seen = {}
-    monkeypatch.setattr(cli, "contact_sheet", lambda *a, **k: seen.update(k) or Image.new("RGB", (1, 1)))
+    monkeypatch.setattr(
+        importlib.import_module("coviews.cli.preview"),
+        "contact_sheet",
+        lambda *a, **k: seen.update(k) or Image.new("RGB", (1, 1)),
+    )
     assert preview(tmp_path / "data", "--rows", 10, "--out", tmp_path / "a.webp") == 0
     assert sorted(seen["captions"]) == list("abcdefghij")
     assert seen["title"] == f"{tmp_path.name}/data · random"
@@ -187,7 +194,7 @@ def drawn(tmp_path, monkeypatch):
             kept.append((images, *draw(images)))
             return Image.new("RGB", (1, 1))
 
-        monkeypatch.setattr(cli, "contact_sheet", keep)
+        monkeypatch.setattr(PREVIEW, "contact_sheet", keep)
         assert preview("shapes:300", "--rows", 60, "--out", tmp_path / "a.png", *options) == 0
         return kept[0]
 

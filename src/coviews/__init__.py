@@ -22,6 +22,8 @@ from coviews.search.table import LossTable, TableSettings
 
 if TYPE_CHECKING:
     from coviews.assess import Evaluation, evaluate
+    from coviews.comparison.compare import Comparison, compare
+    from coviews.comparison.reproduce import reproduce
     from coviews.config import PretrainSettings
     from coviews.embedding import Embedding, embed
     from coviews.exported import Exported, export
@@ -36,6 +38,7 @@ __version__ = "0.1.0"
 
 # what needs torch is imported when it is asked for: making views does not wait for it
 _LATE = {
+    "Comparison": "coviews.comparison.compare",
     "Embedding": "coviews.embedding",
     "Evaluation": "coviews.assess",
     "Exported": "coviews.exported",
@@ -43,6 +46,7 @@ _LATE = {
     "PretrainSettings": "coviews.config",
     "Pretrained": "coviews.train",
     "channel_statistics": "coviews.learners.pixels",
+    "compare": "coviews.comparison.compare",
     "embed": "coviews.embedding",
     "evaluate": "coviews.assess",
     "export": "coviews.exported",
@@ -51,12 +55,14 @@ _LATE = {
     "make_encoder": "coviews.learners.encoders",
     "neighbours": "coviews.nearest_images",
     "pretrain": "coviews.train",
+    "reproduce": "coviews.comparison.reproduce",
     "to_tensors": "coviews.learners.pixels",
 }
 
 __all__ = [
     "OPS",
     "BoundedReward",
+    "Comparison",
     "CoviewsError",
     "Embedding",
     "Evaluation",
@@ -80,6 +86,7 @@ __all__ = [
     "ViewSource",
     "apply_op",
     "channel_statistics",
+    "compare",
     "embed",
     "evaluate",
     "export",
@@ -91,6 +98,7 @@ __all__ = [
     "make_views",
     "neighbours",
     "pretrain",
+    "reproduce",
     "search",
     "space",
     "to_tensors",

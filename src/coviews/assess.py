@@ -83,6 +83,7 @@ def evaluate(
     *,
     k: int = K,
     temperature: float = TEMPERATURE,
+    crops: int = 0,
     paper: bool = False,
     finetune: Sequence[str | float] = (),
     baselines: bool = True,
@@ -108,6 +109,7 @@ def evaluate(
         test_data: images to judge; by default those of the run, or else a fifth of `data` is held out.
         k: neighbours that vote; at most one for every 25 images to learn from.
         temperature: of their vote.
+        crops: the linear probe of so many random crops of each image as well: within a point of the paper's probe.
         paper: the paper's linear probe as well: SGD, 100 epochs of random crops, five heads.
         finetune: shares of the labels, such as "1%" or 0.1, to fine-tune a copy of the encoder with.
         baselines: measure the untrained encoder and raw pixels too.
@@ -125,7 +127,7 @@ def evaluate(
         progress: show what is going on where it takes long.
     """
     fractions = [_fraction(share) for share in finetune]
-    check_measures(k, temperature, fractions)
+    check_measures(k, temperature, fractions, crops)
     for name, value, least in (("seed", seed, 0), ("batch-size", batch_size, 1), ("size", size, 1)):
         if value is not None and value < least:
             raise CoviewsError(f"--{name} must be {least} or more, not {value}")
@@ -152,10 +154,11 @@ def evaluate(
         raise CoviewsError(f"{error}; --size sets the side of the images") from error
     with waiting("comparing training and test images" if progress else ""):
         _say_if_shared(train, test)
-    where = device_of(opened.encoder) if own else move_to_device(opened, device)
+    where = device_of(opened.encoder) if own else move_to_device(opened.encoder, device)
     mean, std = normalisation(opened, train)
     results = judge(
-        opened.encoder, train, test, mean=mean, std=std, k=k, temperature=temperature, seed=seed, paper=paper,
+        opened.encoder, train, test, mean=mean, std=std, k=k, temperature=temperature, seed=seed,
+        crops=crops, paper=paper,
         untrained=opened.untrained((height, width), channels) if baselines and not own else None, pixels=baselines,
         finetune=fractions, batch=batch_size, device=where, progress=progress,
         crop=AREA if settings is None else settings.crop_area if settings.crop else None,
@@ -172,7 +175,8 @@ def evaluate(
         data=_called(sets.data),
         test_data=None if sets.test_data is None else _called(sets.test_data),
         options={
-            "k": k, "temperature": temperature, "paper": paper, "finetune": [f"{100 * f:g}%" for f in fractions],
+            "k": k, "temperature": temperature, "crops": crops, "paper": paper,
+            "finetune": [f"{100 * f:g}%" for f in fractions],
             "baselines": baselines, "seed": seed, "size": [height, width], "channels": channels,
             "subset": sets.subset, "subset_seed": sets.subset_seed, "batch_size": batch_size, "device": str(where),
             "epoch": opened.epoch, "epochs": None if settings is None else settings.epochs,

@@ -2,10 +2,8 @@
 
 import os
 import warnings
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from lightning_fabric import Fabric
-from lightning_fabric.utilities.exceptions import MisconfigurationException
 from torch import nn
 
 from coviews.config import PretrainSettings
@@ -20,11 +18,17 @@ from coviews.policies.fixed import view_source
 from coviews.policies.learned import load_policy
 from coviews.policies.subpolicy import ViewSource
 
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
 BROKEN = 0.01  # a larger share of unreadable images ends the run before it begins
 
 
-def make_fabric(settings: PretrainSettings) -> Fabric:
+def make_fabric(settings: PretrainSettings) -> "Fabric":
     """The devices, with one process for each."""
+    from lightning_fabric import Fabric  # late: who only builds a method does not wait for it
+    from lightning_fabric.utilities.exceptions import MisconfigurationException
+
     s = settings
     devices, nodes = s.devices, s.num_nodes
     if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun has made the processes

@@ -6,6 +6,7 @@ import os
 import re
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -289,6 +290,11 @@ def parse_settings(text: str, where: str) -> PretrainSettings:
         return _settings_of(yaml.safe_load(text), None, where)
     except yaml.YAMLError as error:
         raise CoviewsError(f"{where} holds no settings") from error
+
+
+def changed_settings(settings: PretrainSettings, changes: Mapping[str, Any]) -> PretrainSettings:
+    """The same with other choices, nested ones as mappings: {"search": {"steps": 1}}."""
+    return _settings_of(dict(changes), settings, "settings")
 
 
 def _settings_of(content: Any, default: PretrainSettings | None, where: str) -> PretrainSettings:

@@ -98,7 +98,7 @@ def embed(
     images = run_images(
         opened, data, size=size, subset=subset, root=data_root, download=download, cache=cache, progress=progress
     )
-    where, (mean, std) = move_to_device(opened, device), normalisation(opened, images)
+    where, (mean, std) = move_to_device(opened.encoder, device), normalisation(opened, images)
     chosen = _chosen(len(images), seed)
     if file is None:
         held = features(opened.encoder, images.images, mean, std, batch=batch_size, device=where, progress=progress)

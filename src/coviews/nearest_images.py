@@ -92,17 +92,17 @@ def neighbours(
         queries = images.subset(own)
     _check_count(count, len(images), any(place is not None for place in own))
 
-    where, (mean, std) = move_to_device(opened, device), normalisation(opened, images)
+    where, (mean, std) = move_to_device(opened.encoder, device), normalisation(opened, images)
     bank = features(opened.encoder, images.images, mean, std, device=where, progress=progress)
     found = features(opened.encoder, queries.images, mean, std, device=where)
-    indices, similarities = _without_own(*nearest(bank, found, min(count + 1, len(images))), own, count)
-    named = [_lines(queries, i) if place is None else _lines(images, place) for i, place in enumerate(own)]
+    indices, similarities = without_own(*nearest(bank, found, min(count + 1, len(images))), own, count)
+    named = [image_lines(queries, i) if place is None else image_lines(images, place) for i, place in enumerate(own)]
     made = Neighbours(indices, similarities, tuple(lines[-1] for lines in named), images, None)
     if out is None:
         return made
     among = f"among {len(images):,} images" + (f" of {_short(data)}" if data is not None else "")
     sheet = neighbour_sheet(
-        [_row(made, i, queries.images[i], named[i], place) for i, place in enumerate(own)],
+        [neighbour_row(made, i, queries.images[i], named[i], place) for i, place in enumerate(own)],
         title=f"{_short(run)} · nearest neighbours",
         note=f"the number is the cosine similarity of the encoder's features, {among}",
     )
@@ -146,7 +146,7 @@ def _check_count(count: int, n: int, without_one: bool) -> None:
         raise CoviewsError(f"--count {count} is more than the {most} images that there are{besides}: give fewer")
 
 
-def _without_own(
+def without_own(
     indices: NDArray[np.int64], similarities: NDArray[np.float32], own: list[int | None], count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The first `count` of each row that are not the query itself."""
@@ -156,17 +156,19 @@ def _without_own(
     return np.take_along_axis(indices, order, 1), np.take_along_axis(similarities, order, 1)
 
 
-def _row(made: Neighbours, i: int, pixels: NDArray[np.uint8], lines: tuple[str, ...], place: int | None) -> Row:
-    """What the sheet shows of a query; its class is known if it is one of the images."""
+def neighbour_row(
+    made: Neighbours, i: int, pixels: NDArray[np.uint8], lines: tuple[str, ...], place: int | None
+) -> Row:
+    """What is shown of query `i`; its class is known if it is one of the images, at `place`."""
     images, labels = made.images, made.images.labels
     beside = []
     for j, similarity in zip(made.indices[i], made.similarities[i], strict=True):
         same = None if place is None or labels is None else bool(labels[j] == labels[place])
-        beside.append(Neighbour(images.images[j], (f"{similarity:.3f}", *_lines(images, int(j))), same))
+        beside.append(Neighbour(images.images[j], (f"{similarity:.3f}", *image_lines(images, int(j))), same))
     return Row(Neighbour(pixels, lines), beside)
 
 
-def _lines(images: ImageSet, i: int) -> tuple[str, ...]:
+def image_lines(images: ImageSet, i: int) -> tuple[str, ...]:
     """Class and file name of an image, or which one it is."""
     lines = []
     if images.labels is not None and images.classes is not None:

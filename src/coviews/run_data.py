@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from coviews.config import FROM_PYTHON, PretrainSettings
 from coviews.data.load import ImageSet, load_images
@@ -89,8 +90,8 @@ def normalisation(opened: OpenedEncoder, images: ImageSet) -> tuple[tuple[float,
     return tuple(mean), tuple(std)
 
 
-def move_to_device(opened: OpenedEncoder, device: str = "auto") -> torch.device:
-    """Put the encoder where it computes: on the GPU if there is one, or where it is wanted."""
+def move_to_device(module: nn.Module, device: str = "auto") -> torch.device:
+    """Put an encoder where it computes: on the GPU if there is one, or where it is wanted."""
     there = ["cpu"]
     there += ["cuda"] if torch.cuda.is_available() else []
     there += ["mps"] if torch.backends.mps.is_available() else []
@@ -100,7 +101,7 @@ def move_to_device(opened: OpenedEncoder, device: str = "auto") -> torch.device:
             raise unknown("device", device, ("auto", "cpu", "cuda", "mps"))
         raise CoviewsError(f"there is no device {device!r} here: take --device cpu")
     try:
-        opened.encoder.to(kind)
+        module.to(kind)
     except (RuntimeError, AssertionError) as error:
         raise CoviewsError(f"cannot use --device {device}: {str(error).splitlines()[0]}") from error
     return torch.device(kind)

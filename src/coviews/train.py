@@ -42,8 +42,8 @@ from coviews.policies.learned import AnyPolicy, Policy, load_policy
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 from coviews.recipes import PRESETS
-from coviews.report.page import write_report
 from coviews.run import Run
+from coviews.run_report import write_report
 from coviews.scorer import ViewSettings
 from coviews.search.ppo import SearchStep
 from coviews.search.table import LossTable
@@ -504,7 +504,7 @@ class Trainer:
             if s.report:
                 self.display.update("writing the report", 0, 1, "")
                 try:
-                    write_report(self.run.path)
+                    write_report(self.run.path, images=self.images, method=self.bare)
                 except CoviewsError as error:  # the encoder is what matters
                     self.display.line(f"warning: no report: {error}")
         policy = self.run.policy_path(self.queued[0]) if self.queued else None

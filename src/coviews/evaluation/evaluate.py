@@ -40,6 +40,7 @@ def evaluate(
     seed: int = 0,
     untrained: Callable[[], nn.Module] | None = None,
     pixels: bool = True,
+    crops: int = 0,
     paper: bool = False,
     finetune: Sequence[float] = (),
     crop: tuple[float, float] | None = AREA,
@@ -64,6 +65,7 @@ def evaluate(
         seed: for all that is drawn.
         untrained: makes the same encoder with fresh weights, as a baseline: passes of all images once more.
         pixels: the pixels themselves as a baseline.
+        crops: the fast probe of so many random crops of each training image as well: within a point of the paper's.
         paper: the paper's probe as well: a hundred passes of the training images.
         finetune: fractions of the labels, such as 0.01 and 0.1, to fine-tune a copy with, and the untrained one.
         crop: of the two views whose alignment is measured, and of fine-tuning, as in training.
@@ -72,7 +74,7 @@ def evaluate(
         device: where the encoder is; by default where its first parameter is.
         progress: show progress where it takes long.
     """
-    check_measures(k, temperature, finetune)
+    check_measures(k, temperature, finetune, crops)
     task = make_task(train, test, seed)  # first: what is wrong with the labels should be told before the work
     where = device_of(encoder, device)
     pair = _two_views(train.images, np.random.default_rng([seed, 1]), crop, flip)
@@ -98,7 +100,7 @@ def evaluate(
         result["baselines"]["untrained"] = {"quality": plain.quality}
     if isinstance(task, str):
         names = ["knn", "linear", "per_class", "confusion", *["pixels"] * pixels]
-        names += ["paper"] * paper + ["finetune"] * bool(finetune)
+        names += ["crops"] * bool(crops) + ["paper"] * paper + ["finetune"] * bool(finetune)
         result["missing"] = [{"name": name, "reason": task} for name in names]
         return result
 
@@ -119,7 +121,7 @@ def evaluate(
         result["baselines"]["pixels"] = judge(_pixels(train, test), "raw pixels")[0]
 
     both = (train.images, train.images if test is None else test.images)
-    if test is None and (paper or finetune):
+    if test is None and (crops or paper or finetune):
         both = (train.images[task.train], train.images[task.test])  # a copy
     sets = (both[0], task.labels, both[1], task.truth, mean, std)
     common: dict[str, Any] = {"classes": len(task.classes), "seed": seed, "device": where, "progress": progress}
@@ -135,6 +137,24 @@ def evaluate(
         except Diverged as error:  # the other results are worth keeping
             result["missing"].append({"name": name, "reason": str(error)})
 
+    def cropped(module: nn.Module, seen: _Seen, name: str) -> dict[str, Any]:
+        generator, taken = np.random.default_rng([seed, 2]), []
+        for i in range(crops):
+            taken.append(features(
+                module, both[0], mean, std, batch=batch, device=where, progress=progress,
+                title=f"{name}: features of crops, {i + 1} of {crops}",
+                change=lambda part: random_crops(part, generator)[:, 0],
+            ))  # fmt: skip
+        queries = (seen.train if seen.test is None else seen.test)[task.test]
+        with waiting(f"{name}: linear probe of crops" if progress else ""):
+            labels = np.tile(task.labels, crops)
+            probe = fast_probe(np.concatenate(taken), labels, queries, classes=len(task.classes), seed=seed)
+        return {"accuracy": accuracy(task.truth, probe.predictions), "strength": probe.strength, "crops": crops}
+
+    if crops:
+        result["crops"] = cropped(encoder, ours, "encoder")
+        if fresh is not None and plain is not None:
+            result["baselines"]["untrained"]["crops"] = cropped(fresh, plain, "untrained encoder")
     if paper:
         kept("paper", lambda: _paper(paper_probe(encoder, *sets, encoder_batch=batch, **common)), result, "paper")
     for fraction in finetune:
@@ -147,8 +167,10 @@ def evaluate(
     return result
 
 
-def check_measures(k: int, temperature: float, finetune: Sequence[float]) -> None:
+def check_measures(k: int, temperature: float, finetune: Sequence[float], crops: int = 0) -> None:
     """An error if it cannot be measured like that."""
+    if crops < 0:
+        raise CoviewsError(f"crops must be 0 or more of each image, not {crops}")
     if k < 1:
         raise CoviewsError(f"k must be at least 1 neighbour, not {k}")
     if not 0 < temperature < math.inf:

@@ -25,6 +25,7 @@ def features(
     *,
     batch: int = 256,
     device: torch.device | str | None = None,
+    change: Callable[[Images], Images] | None = None,
     progress: bool = False,
     title: str = "features",
 ) -> Features:
@@ -37,12 +38,13 @@ def features(
         std: the same for the standard deviation.
         batch: how many images pass the encoder at once.
         device: where the encoder is; by default where its first parameter is.
+        change: what is done to a batch (B, H, W, C) before it is encoded, such as a random crop.
         progress: show a progress bar if it takes more than two seconds.
         title: what it says.
     """
     found = np.empty((0, 0), np.float32)
     done = 0
-    parts = feature_batches(encoder, images, mean, std, batch=batch, device=device)
+    parts = feature_batches(encoder, images, mean, std, batch=batch, device=device, change=change)
     for part in shown(parts, title if progress else "", -(-len(images) // max(batch, 1))):
         if not done:
             found = np.empty((len(images), part.shape[1]), np.float32)
@@ -64,8 +66,7 @@ def feature_batches(
     """The features (B, D) of one batch of images after the other, in float32 and on the device.
 
     Args:
-        encoder, images, mean, std, batch, device: as for `features`.
-        change: what is done to a batch (B, H, W, C) before it is encoded, such as a random crop.
+        encoder, images, mean, std, batch, device, change: as for `features`.
     """
     check_images(images[:1] if isinstance(images, np.ndarray) and images.ndim else images)
     if batch < 1:

@@ -18,7 +18,9 @@ WIDTH = 120  # of a line where there is no terminal
 _QUALITY = {"rankme": "RankMe", "spread": "spread", "alignment": "alignment", "uniformity": "uniformity"}
 _NAMES = {
     "knn": "kNN", "linear": "linear probe", "per_class": "accuracy by class", "confusion": "confusion matrix",
-    "pixels": "raw pixels", "paper": "the paper's probe", "finetune": "fine-tuning", "untrained": "untrained encoder",
+    "pixels": "raw pixels",
+    "crops": "linear probe of crops", "paper": "the paper's probe",
+    "finetune": "fine-tuning", "untrained": "untrained encoder",
 }  # fmt: skip
 
 
@@ -87,9 +89,10 @@ def _table(*columns: str, left: Sequence[str] = ()) -> Table:
 
 def _accuracies(results: dict[str, Any]) -> Table:
     tuned = list(results.get("finetune", {}))
+    crops = ["probe of crops"] if "crops" in results else []
     paper = ["paper's probe"] if "paper" in results else []
     names = [f"fine-tuned, {share.removesuffix('%')} %" for share in tuned]
-    table = _table("accuracy in %", "kNN", "linear probe", *paper, *names)
+    table = _table("accuracy in %", "kNN", "linear probe", *crops, *paper, *names)
     rows = {"this encoder": results} | {
         name: results["baselines"][key]
         for key, name in (("untrained", "untrained encoder"), ("pixels", "raw pixels"))
@@ -97,6 +100,8 @@ def _accuracies(results: dict[str, Any]) -> Table:
     }
     for name, found in rows.items():
         cells = [_percent(found["knn"]["accuracy"]), _percent(found["linear"]["accuracy"])]
+        if crops:
+            cells.append(_percent(found["crops"]["accuracy"]) if "crops" in found else "-")
         if paper:
             heads = found.get("paper")
             cells.append("-" if heads is None else f"{_percent(heads['accuracy'])} ± {_percent(heads['std'])}")

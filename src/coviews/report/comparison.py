@@ -6,6 +6,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from coviews.config import PretrainSettings
 from coviews.errors import CoviewsError
 from coviews.report import sections
 from coviews.report.charts import Chart, Matrix
@@ -41,7 +44,7 @@ def comparison_page(runs: Sequence[RunRecord]) -> str:
     """The page that compares runs."""
     names = run_names(runs)
     progress, policies = compared_charts(runs, names), _policy_charts(runs)
-    listed = [{fact.what: fact.value for fact in facts(run)} for run in runs]
+    listed = [{fact.what: fact for fact in facts(run)} for run in runs]
     whats = list(dict.fromkeys(what for one in listed for what in one))
     rows = [[what, *(one.get(what, "") for one in listed)] for what in whats]
     told = "".join(
@@ -95,10 +98,15 @@ def _policy_charts(runs: Sequence[RunRecord]) -> list[Chart]:
         charts = one_policy(statistics, order, **ends)
         groups.append([*scaled, *(c for c in charts if c.key in ("co-occurrence", "lift"))])
     return [
-        replace(chart, key=f"{chart.key}-{i + 1}", title=f"{named[i][0]}: {chart.title[0].lower()}{chart.title[1:]}")
+        replace(chart, key=f"{chart.key}-{i + 1}", title=f"{named[i][0]} · {chart.title}")
         for together in zip(*groups, strict=True)
         for i, chart in enumerate(together)
     ]
+
+
+def settings_that_differ(settings: Sequence[PretrainSettings]) -> list[list[str]]:
+    """Rows of a table: the name of a setting, and its value in each."""
+    return _differences([yaml.safe_load(one.to_yaml()) for one in settings])
 
 
 def _differences(configs: Sequence[dict[str, Any]]) -> list[list[str]]:

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from coviews.config import PretrainSettings
+from coviews.config import FROM_PYTHON, PretrainSettings
+from coviews.data.choice import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
 from coviews.policies.fixed import view_source
 from coviews.policies.learned import load_policy
-from coviews.policies.subpolicy import ViewSource
+from coviews.policies.queue import PolicyQueue
+from coviews.policies.subpolicy import Subpolicies, ViewSource
 from coviews.report.record import RunRecord, number
 from coviews.report.sheet import view_steps
 
@@ -51,35 +53,41 @@ class Gallery:
     missing: str = ""
 
 
-def gallery(run: RunRecord, count: int = 6, seed: int = 0) -> Gallery:
-    """Draw views of some of the run's images."""
-    settings = run.settings
-    if settings is None:
-        return Gallery([], [], "No images are shown: the run's settings cannot be read.")
-    if settings.data.startswith("python: "):
-        return Gallery([], [], "No images are shown: they were given from Python, and the run does not keep them.")
+def gallery(run: RunRecord, count: int = 6, seed: int = 0, images: ImageSet | None = None) -> Gallery:
+    """Draw views of some of the run's images.
+
+    images: those of the run, where they are in memory already.
+    """
     try:
-        images = _load(run, settings)
+        settings = readable_settings(run)
+        some = run_images(run, settings, _LOADED, images)
         sources = _sources(run, settings)
         generator = np.random.default_rng(seed)
-        shown = images.subset(_chosen(images, count, generator))
-        words = _captions(shown)
+        shown = some.subset(varied(some, count, generator))
+        words = captions(shown)
         made = []
         for source in sources.values():
             done = source.sample(len(shown), generator).applied(generator)
-            area, flip = settings.crop_area if settings.crop else None, 0.5 if settings.flip else 0.0
-            views = make_views(shown.images, done, generator, crop=area, flip=flip, fill=images.mean)
-            made.append([
-                [_picture(view, ", ".join(steps)) for view, steps in zip(two, view_steps(line), strict=True)]
-                for two, line in zip(views[:, :2], [" | ".join(t.split(" | ")[:2]) for t in done.texts()], strict=True)
-            ])  # fmt: skip
+            made.append(pair_pictures(make_pairs(shown.images, done, settings, some.mean, generator), done))
     except (CoviewsError, OSError) as error:
         return Gallery([], [], f"No images are shown: {str(error).splitlines()[0]}")
-    rows = [Row(_picture(shown.images[i], words[i]), [pairs[i] for pairs in made]) for i in range(len(shown))]
+    rows = [Row(picture(shown.images[i], words[i]), [pairs[i] for pairs in made]) for i in range(len(shown))]
     return Gallery(list(sources), rows)
 
 
-def _load(run: RunRecord, settings: PretrainSettings) -> ImageSet:
+def readable_settings(run: RunRecord) -> PretrainSettings:
+    """The run's settings, or an error where this version cannot read them."""
+    if run.settings is None:
+        raise CoviewsError("the run's settings cannot be read")
+    return run.settings
+
+
+def run_images(run: RunRecord, settings: PretrainSettings, limit: int, images: ImageSet | None = None) -> ImageSet:
+    """At most `limit` of the run's images, spread evenly over all; of those in memory, if there are any."""
+    if images is not None:
+        return load_images(images, limit=limit)
+    if settings.data.startswith(FROM_PYTHON):
+        raise CoviewsError("they were given from Python, and the run does not keep them")
     sides = number(run.start, "height"), number(run.start, "width")
     size = (int(sides[0]), int(sides[1])) if sides[0] and sides[1] else settings.size
     channels = number(run.start, "channels") or settings.channels
@@ -87,8 +95,47 @@ def _load(run: RunRecord, settings: PretrainSettings) -> ImageSet:
         warnings.simplefilter("ignore")  # the run itself told what is wrong with its images
         return load_images(
             settings.data, size=size, channels=int(channels) if channels else None, subset=settings.subset,
-            subset_seed=settings.subset_seed, root=settings.data_root, cache=settings.cache, limit=_LOADED,
+            subset_seed=settings.subset_seed, root=settings.data_root, cache=settings.cache, limit=limit,
         )  # fmt: skip
+
+
+def newest_source(run: RunRecord, settings: PretrainSettings) -> tuple[str, ViewSource]:
+    """Who made the views of the last epoch, and what to call it."""
+    if not settings.learns_views or not run.alike:
+        return list(_sources(run, settings).items())[-1]
+    queue = PolicyQueue(settings.queue_size, settings.queue_p)
+    for epoch in sorted(run.alike):
+        queue.push(run.alike[epoch])
+    count = len(queue)
+    return f"the queue of the {count} newest policies" if count > 1 else "the newest policy", queue
+
+
+def make_pairs(
+    images: NDArray[np.uint8],
+    subpolicies: Subpolicies,
+    settings: PretrainSettings,
+    fill: tuple[int, int, int],
+    generator: np.random.Generator,
+) -> NDArray[np.uint8]:
+    """The first two views of each image, cropped and flipped as in the run: (N, 2, H, W, C)."""
+    area, flip = settings.crop_area if settings.crop else None, 0.5 if settings.flip else 0.0
+    return make_views(images, subpolicies, generator, crop=area, flip=flip, fill=fill)[:, :2]
+
+
+def pair_pictures(views: NDArray[np.uint8], done: Subpolicies) -> list[list[Picture]]:
+    """Each pair of views (N, 2, H, W, C) as pictures, with what was done to them: subpolicies as applied."""
+    lines = [" | ".join(text.split(" | ")[:2]) for text in done.texts()]
+    return [
+        [picture(view, ", ".join(steps)) for view, steps in zip(two, view_steps(line), strict=True)]
+        for two, line in zip(views, lines, strict=True)
+    ]
+
+
+def captions(images: ImageSet) -> list[str]:
+    """What each image is called: its class, or its file."""
+    if images.labels is not None and images.classes is not None:
+        return [images.classes[label] for label in images.labels]
+    return [str(name) for name in images.names] if images.names else ["image"] * len(images)
 
 
 def _sources(run: RunRecord, settings: PretrainSettings) -> dict[str, ViewSource]:
@@ -102,29 +149,14 @@ def _sources(run: RunRecord, settings: PretrainSettings) -> dict[str, ViewSource
         return {f"policy of epoch {epoch}": run.policies[epoch] for epoch in chosen}
     if settings.views.endswith(".safetensors"):
         return {"views of the policy that was given": load_policy(settings.views)}
-    if settings.views == "hardviews":
-        return {f"{settings.hard_source} views, of which hardviews chooses": view_source(settings.hard_source)}
-    options = {"magnitude": settings.magnitude} if settings.views == "randaugment" else {}
-    return {f"{settings.views} views": view_source(settings.views, **options)}
+    hard = settings.views == "hardviews"
+    name = settings.hard_source if hard else settings.views
+    options = {"magnitude": settings.magnitude} if name == "randaugment" else {}
+    return {f"{name} views{', of which hardviews chooses' if hard else ''}": view_source(name, **options)}
 
 
-def _chosen(images: ImageSet, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Some images, of as many classes as there can be."""
-    order = generator.permutation(len(images))
-    if images.labels is not None:
-        labels = images.labels[order]
-        turn = np.array([(labels[:i] == label).sum() for i, label in enumerate(labels)])
-        order = order[np.argsort(turn, kind="stable")]
-    return order[:count]
-
-
-def _captions(images: ImageSet) -> list[str]:
-    if images.labels is not None and images.classes is not None:
-        return [images.classes[label] for label in images.labels]
-    return [str(name) for name in images.names] if images.names else ["image"] * len(images)
-
-
-def _picture(pixels: NDArray[np.uint8], words: str) -> Picture:
+def picture(pixels: NDArray[np.uint8], words: str) -> Picture:
+    """An image (H, W, C) as the page shows it."""
     image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
     image.thumbnail((_SIDE, _SIDE))
     small = max(image.size) <= 96

@@ -13,7 +13,10 @@ function colours() {
 // the figure as it is drawn now: in the colours of the page and for the width of the screen
 function dressed(figure) {
   const c = colours();
-  const axis = { gridcolor: c.grid, linecolor: c.grid, zerolinecolor: c.grid, tickcolor: c.grid, tickfont: { size: 12 } };
+  const axis = { gridcolor: c.grid, linecolor: c.grid, zerolinecolor: c.grid, tickcolor: c.grid, tickfont: { size: narrow.matches ? 10 : 12 } };
+  const map = figure.data[0]?.type === "heatmap";
+  // on a phone every name of a few has its place, upright
+  const upright = map && narrow.matches && figure.data[0].x.length > 6 && figure.data[0].x.length <= 24 ? { dtick: 1, tickangle: 90, title: { ...figure.layout.xaxis.title, standoff: 24 } } : {};
   const layout = {
     ...figure.layout,
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
@@ -21,13 +24,18 @@ function dressed(figure) {
     hoverlabel: { bgcolor: c.panel, bordercolor: c.faint, font: { color: c.ink } },
     margin: { l: 50, r: narrow.matches ? 8 : 16, t: 8, b: 44 },
     legend: { orientation: "h", yanchor: "bottom", y: 1.02, x: 0, font: { size: 12 } },
-    xaxis: { ...axis, ...figure.layout.xaxis, fixedrange: narrow.matches },
+    xaxis: { ...axis, ...figure.layout.xaxis, ...upright, fixedrange: narrow.matches },
     yaxis: { ...axis, ...figure.layout.yaxis, fixedrange: narrow.matches },
   };
   const data = figure.data.map((trace) => {
     const colour = trace.meta?.faint ? c.ghost : dark.matches ? trace.meta?.dark : undefined;
     if (colour) return { ...trace, line: { ...trace.line, color: colour }, marker: { ...trace.marker, color: colour } };
-    if (trace.type === "heatmap") return { ...trace, colorbar: { ...trace.colorbar, outlinewidth: 0, thickness: narrow.matches ? 8 : 12 } };
+    if (map) {
+      // beside the map there is no room on a phone: the scale lies on top of it
+      const lying = { orientation: "h", x: 0.5, xanchor: "center", y: 1, yanchor: "bottom", len: 1, thickness: 8, tickfont: { size: 10 } };
+      const scale = dark.matches && trace.meta?.darkscale;
+      return { ...trace, colorscale: scale || trace.colorscale, colorbar: { ...trace.colorbar, outlinewidth: 0, ...(narrow.matches ? lying : {}) } };
+    }
     return trace;
   });
   return [data, layout];
@@ -44,7 +52,13 @@ function dressAgain() {
   for (const [place, figure] of drawn) Plotly.react(place, ...dressed(figure), settings);
 }
 dark.addEventListener("change", dressAgain);
-narrow.addEventListener("change", dressAgain);
+// a scale that lies and one that stands are not the same to plotly: it would keep the room of the other
+narrow.addEventListener("change", () => {
+  for (const [place, figure] of drawn) {
+    Plotly.purge(place);
+    Plotly.newPlot(place, ...dressed(figure), settings);
+  }
+});
 
 function show(index) {
   const frame = page.frames[index];

@@ -12,6 +12,7 @@ from string import Template
 from typing import Any
 
 from coviews.atomic import write_whole
+from coviews.data.imageset import ImageSet
 from coviews.errors import CoviewsError
 from coviews.report import sections
 from coviews.report.charts import Chart
@@ -19,20 +20,12 @@ from coviews.report.evaluations import evaluation_parts
 from coviews.report.gallery import gallery
 from coviews.report.plotly_figures import changes, figure
 from coviews.report.policy_charts import favourites, over_epochs, policy_frames
-from coviews.report.record import RunRecord, read_run
+from coviews.report.record import RunRecord
 from coviews.report.summary import facts, sentence
 from coviews.report.training_charts import search_charts, training_charts
+from coviews.report.trial import Trial, trial_parts
 
 Part = tuple[str, str, str]  # the key of a section, its name in the menu, and its HTML
-
-
-def write_report(run: str | Path, out: str | Path | None = None) -> Path:
-    """Write the page of a run, finished or not, by default as `report.html` in its folder."""
-    path = Path(run)
-    found = read_run(path)
-    target = Path(out) if out is not None else path / "report.html"
-    write_page(target, run_page(found))
-    return target
 
 
 def run_charts(run: RunRecord) -> list[Chart]:
@@ -41,8 +34,15 @@ def run_charts(run: RunRecord) -> list[Chart]:
     return [*charts, *evaluation_parts(run)[1]]
 
 
-def run_page(run: RunRecord, *, live: str = "") -> str:
-    """The page of a run; one with the version `live` asks its server for newer ones."""
+def run_page(run: RunRecord, *, trial: Trial | None = None, images: ImageSet | None = None, live: str = "") -> str:
+    """The page of a run.
+
+    Args:
+        run: what is known of it.
+        trial: what its encoder makes of its images, if that was tried.
+        images: the run's, if they are in memory.
+        live: the page's version, if it is to ask its server for newer ones.
+    """
     parts: list[Part] = []
     charts: list[Chart] = []
     training, searching, moving = training_charts(run), search_charts(run), _over_epochs(run)
@@ -54,12 +54,14 @@ def run_page(run: RunRecord, *, live: str = "") -> str:
         )
     if moving:
         parts.append(("policies", "What was learned", _policies(run, moving, newest, frames)))
-    shown = gallery(run)
+    shown = gallery(run, images=images)
     about = "Some of the images, and what the policies make of them; the steps stand in the order they are applied in, "
     about += "and are followed by a random crop and flip where the run has them."
     parts.append(
         ("gallery", "Views", sections.section("gallery", "Views of your images", about, sections.pictures(shown)))
     )
+    if trial is not None:
+        parts += trial_parts(trial)
     if searching:
         about = (
             "A search learns a policy by reward: high for hard pairs, low for pairs over the bound, which have lost "

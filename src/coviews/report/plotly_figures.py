@@ -15,6 +15,8 @@ _BARS = ("#0072B2", "#7fb8d8", "#D55E00", "#eaae7f")  # two views of two steps: 
 _ON_BLACK = {PALETTE[0]: "#3b94d9", PALETTE[4]: "#F0E442", _BARS[1]: "#b5dcf3"}
 # two hues that all can tell apart, from brown over grey to blue
 DIVERGING = ((0.0, "#8c510a"), (0.25, "#d8b365"), (0.5, "#f2f2f2"), (0.75, "#67a9cf"), (1.0, "#01478b"))
+# the same on black, where the middle should not shine
+_DIVERGING_DARK = ((0.0, "#f5b95f"), (0.25, "#a06a25"), (0.5, "#2a3139"), (0.75, "#39749f"), (1.0, "#8bd0ff"))
 _LEGEND = 10  # more lines have no legend: their names are shown at the pointer
 
 
@@ -101,12 +103,14 @@ def _matrix(chart: Matrix) -> dict[str, Any]:
         "xgap": 1,
         "ygap": 1,
     }
+    if chart.around is not None:
+        trace["meta"] = {"darkscale": [list(stop) for stop in _DIVERGING_DARK]}
     if chart.limits is not None:
         trace |= {"zmin": chart.limits[0], "zmax": chart.limits[1]}
     axis = {"type": "category", "automargin": True, "showgrid": False, "zeroline": False}
     layout = {
         "xaxis": axis | {"title": {"text": chart.x_title, "standoff": 12}},
-        "yaxis": axis | {"title": {"text": chart.y_title}, "autorange": "reversed", "dtick": 1},
+        "yaxis": axis | {"title": {"text": chart.y_title, "standoff": 10}, "autorange": "reversed", "dtick": 1},
         "height": max(300, 110 + 24 * len(chart.rows)),
     }
     return {"data": [trace], "layout": layout}

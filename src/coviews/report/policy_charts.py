@@ -46,7 +46,11 @@ def over_epochs(statistics: Statistics, key: str, title: str, order: Sequence[in
     x = [float(e) for e in epochs]
     lines = [Line(op, x, shares[i].tolist(), faint=i >= _NAMED) for i, op in enumerate(ops)]
     lines.append(Line("if all were equal", [x[0], x[-1]], [even, even], dashed=True))
-    drawn = LineChart(f"{key}-lines", title, "epoch", "probability in a step", lines, alt, percent=True)
+    moved = ", ".join(f"{op} from {shares[i, 0]:.1%} to {shares[i, -1]:.1%}" for i, op in enumerate(ops[:4]))
+    told = f"From epoch {epochs[0]} to {epochs[-1]}: {moved}." if len(epochs) > 1 else alt
+    drawn = LineChart(
+        f"{key}-lines", f"{title}: the likeliest as lines", "epoch", "probability in a step", lines, told, percent=True
+    )
     return [coloured, drawn]
 
 
@@ -123,6 +127,7 @@ def told(statistics: PolicyStatistics) -> str:
     most = ", ".join(f"{op} {p:.1%}" for op, p in favourites(s))
     error = f" Probabilities are within ± {2 * s.error:.1%}." if s.error >= 5e-4 else ""
     return (
-        f"Most often: {most}. Entropy of an operation: {s.entropy.mean():.2f} of {np.log2(len(s.space.ops)):.2f} bits. "
-        f"An operation of view 1 tells {s.information:.3f} bits of one of view 2.{error}"
+        f"Most often: {most}. Variety (entropy of an operation): {s.entropy.mean():.2f} of at most "
+        f"{np.log2(len(s.space.ops)):.2f} bits. Cooperation: an operation of view 1 tells {s.information:.3f} "
+        f"bits of one of view 2.{error}"
     )

@@ -43,12 +43,12 @@ def plots(charts: Sequence[Chart], *, wide: bool = False) -> str:
     return f'<div class="charts{" one" if wide else ""}">{"".join(made)}</div>'
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; columns in which every cell has a digit are numbers."""
+def table(heads: Sequence[str], rows: Sequence[Sequence[str | Fact]]) -> str:
+    """A table; columns of which every cell begins with a digit are numbers, and a fact has its remark below it."""
     kind = [' class="n"' if rows and i and all(_is_number(r[i]) for r in rows) else "" for i in range(len(heads))]
     head = "".join(f'<th scope="col"{k}>{escape(h)}</th>' for k, h in zip(kind, heads, strict=True))
     body = "".join(
-        "<tr>" + "".join(f"<td{k}>{escape(cell)}</td>" for k, cell in zip(kind, row, strict=True)) + "</tr>"
+        "<tr>" + "".join(f"<td{k}>{_cell(cell)}</td>" for k, cell in zip(kind, row, strict=True)) + "</tr>"
         for row in rows
     )
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
@@ -58,8 +58,9 @@ def slider(labels: Sequence[str], told: str) -> str:
     """Chooses the policy that the charts below it show."""
     last = len(labels) - 1
     off = " disabled" if last == 0 else ""
+    hint = '<span class="hint">Slide to see earlier policies in the charts below</span>' if last else ""
     return (
-        f'<div class="slider"><label for="frame" id="frame-label">{escape(labels[-1])}</label>'
+        f'<div class="slider"><label for="frame" id="frame-label">{escape(labels[-1])}</label>{hint}'
         f'<input type="range" id="frame" min="0" max="{last}" value="{last}" step="1" '
         f'aria-valuetext="{escape(labels[-1])}" autocomplete="off"{off}>'
         f'<p id="frame-told" aria-live="polite">{escape(told)}</p></div>'
@@ -73,23 +74,41 @@ def pictures(found: Gallery) -> str:
     rows = []
     for row in found.rows:
         pairs = "".join(
-            f'<div class="pair"><p>{escape(head)}</p><div>{"".join(_tile(view, i + 1) for i, view in enumerate(pair))}'
-            "</div></div>"
-            for head, pair in zip(found.heads, row.pairs, strict=True)
+            f'<div class="pair"><p>{escape(head)}</p><div>{tile(first, "view 1")}{tile(second, "view 2")}</div></div>'
+            for head, (first, second) in zip(found.heads, row.pairs, strict=True)
         )
-        rows.append(f'<div class="shown"><div class="own"><p>image</p>{_tile(row.image, None)}</div>{pairs}</div>')
+        rows.append(f'<div class="shown"><div class="own"><p>image</p>{tile(row.image, "image")}</div>{pairs}</div>')
     return f'<div class="gallery">{"".join(rows)}</div>'
 
 
-def _is_number(cell: str) -> bool:
-    return not cell or cell[:1].isdecimal()
+def _is_number(cell: str | Fact) -> bool:
+    return isinstance(cell, str) and (not cell or cell[:1].isdecimal())
 
 
-def _tile(picture: Picture, view: int | None) -> str:
-    words = picture.words or "image"
-    alt = words if view is None else f"view {view}: {words}"
-    small = ' class="small"' if picture.small else ""
+def _cell(cell: str | Fact) -> str:
+    if isinstance(cell, str):
+        return escape(cell)
+    return escape(cell.value) + (f"<small>{escape(cell.more)}</small>" if cell.more else "")
+
+
+def tile(shown: Picture, what: str, *, called: str = "", kind: str = "", lines: Sequence[str] = ()) -> str:
+    """A picture with its words below.
+
+    Args:
+        shown: the picture.
+        what: what it is, for who cannot see it.
+        called: a small heading above the words.
+        kind: a class of the style sheet.
+        lines: the words line by line, if not in one piece.
+    """
+    words = shown.words or "image"
+    alt = words if words == what else f"{what}: {words}"
+    small = ' class="small"' if shown.small else ""
+    head = f"<small>{escape(called)}</small>" if called else ""
+    told = "".join(f'<span class="line" title="{escape(line)}">{escape(line)}</span>' for line in lines) or escape(
+        words
+    )
     return (
-        f'<figure class="tile"><img{small} src="{picture.uri}" width="{picture.width}" height="{picture.height}" '
-        f'alt="{escape(alt)}"><figcaption>{escape(words)}</figcaption></figure>'
+        f'<figure class="tile{" " + kind if kind else ""}"><img{small} src="{shown.uri}" width="{shown.width}" '
+        f'height="{shown.height}" alt="{escape(alt)}"><figcaption>{head}{told}</figcaption></figure>'
     )

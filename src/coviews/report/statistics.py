@@ -24,6 +24,8 @@ Numbers = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 _WORK = 32_000 * 64  # histories times units of the LSTM that are held at once: about a third of a second
+_ROWS = 1_024  # histories whose gates fit into a core's cache
+_SMALLEST = 1e-200  # sum of exponentials that is trusted
 _FEWEST = 4_000  # histories that are drawn where even a few cost much
 
 
@@ -92,16 +94,15 @@ def policy_statistics(policy: AnyPolicy, generator: np.random.Generator | None =
     with blas.one_thread(), np.errstate(all="ignore"):  # what is not finite is said below
         walk = _Walk(network, generator)
         for t in range(length):
-            p, q = walk.step()  # (n, O), (O, n, L)
+            p, q = walk.step()  # (n, O), and the levels given the operation
             weighted = walk.weights[:, None] * p
             ops[t] = weighted.sum(0)
-            if not np.isfinite(ops[t]).all():
+            levels[t] = np.where(network.has_magnitude[:, None], q.sums(weighted), 0.0)
+            if not (np.isfinite(ops[t]).all() and np.isfinite(levels[t]).all()):
                 raise CoviewsError("the policy's weights are so large that they give no probabilities")
             if walk.drawn:
                 # an upper limit: the spread between histories that were enumerated counts too
                 errors[t] = np.sqrt((walk.weights[:, None] ** 2 * (p - ops[t]) ** 2).sum(0))
-            for op in np.flatnonzero(network.has_magnitude):
-                levels[t, op] = weighted[:, op].astype(q.dtype) @ q[op]
             uncertainty[t] = walk.weights @ _entropy(p)
             if steps <= t < 2 * steps:
                 for s in range(steps):
@@ -140,6 +141,28 @@ def mixed_statistics(parts: Sequence[PolicyStatistics], weights: Sequence[float]
     )
 
 
+class _Levels:
+    """The distribution of the level, given a history and the operation: its logits are the sum of theirs."""
+
+    def __init__(self, of_history: lstm.Array, of_op: lstm.Array) -> None:
+        self._of_history, self._of_op = of_history, of_op  # (n, L), (O, L)
+
+    def given(self, histories: Whole, ops: Whole) -> Numbers:
+        """(m, L): for some histories and operations."""
+        likely = _exponentials(self._of_history[histories] + self._of_op[ops])
+        return likely / likely.sum(1, keepdims=True)
+
+    def sums(self, weights: Numbers) -> Numbers:
+        """(O, L): of each operation, added up over the histories with weights (n, O)."""
+        # the exponential of a sum is a product: the table of all of them (n, O, L), most of the work, is not needed
+        of_history, of_op = _exponentials(self._of_history), _exponentials(self._of_op)
+        totals = of_history @ of_op.T  # (n, O)
+        if totals.min() > _SMALLEST:
+            return (weights / totals).T @ of_history * of_op
+        every = np.arange(len(weights))
+        return np.stack([w @ self.given(every, np.full_like(every, op)) for op, w in enumerate(weights.T)])
+
+
 class _Walk:
     """Histories of growing length with their weights, and the state that each leaves the LSTM in."""
 
@@ -147,8 +170,8 @@ class _Walk:
         w = network.split(network.flat)
         e = w["op_embedding"].shape[1]
         self._generator, self._recurrent = generator, w["recurrent"]
-        self._op_input = w["op_embedding"] @ w["input"][:e] + w["bias"]  # what a token adds to the gates
-        self._level_input = w["level_embedding"] @ w["input"][e:]
+        of_op, of_level = w["op_embedding"] @ w["input"][:e] + w["bias"], w["level_embedding"] @ w["input"][e:]
+        self._input = of_op[:, None] + of_level  # (O + 1, L + 1, 4H): what a token adds to the gates
         self._op_head, self._level_head = (w["op_head"], w["op_bias"]), (w["level_head"], w["level_bias"])
         nothing = np.zeros((network.n_ops, network.n_levels), network.flat.dtype)
         self._seen = w["drawn_op"] @ w["level_head"] if "drawn_op" in w else nothing  # (O, L)
@@ -161,52 +184,52 @@ class _Walk:
         self.weights: Numbers = np.ones(1)  # (n,), they sum to 1
         self.drawn = False  # whether the histories are a sample
 
-    def step(self) -> tuple[Numbers, lstm.Array]:
-        """The distribution of the next operation (n, O), and of its level given the operation (O, n, L)."""
+    def step(self) -> tuple[Numbers, _Levels]:
+        """The distribution of the next operation (n, O), and of its level given the operation."""
         ops, levels = self._token
-        gates = self._op_input[ops] + self._level_input[levels] + self._hidden @ self._recurrent
         cells, squashed, hidden = (np.empty_like(self._cells) for _ in range(3))
-        lstm.step(gates, self._cells, cells, squashed, hidden)
+        for start in range(0, len(ops), _ROWS):
+            rows = slice(start, start + _ROWS)
+            gates = self._hidden[rows] @ self._recurrent
+            gates += self._input[ops[rows], levels[rows]]
+            lstm.step(gates, self._cells[rows], cells[rows], squashed[rows], hidden[rows])
         self._hidden, self._cells = hidden, cells
-        p = _softmax(hidden @ self._op_head[0] + self._op_head[1]).astype(np.float64)
+        p = _exponentials(hidden @ self._op_head[0] + self._op_head[1])
         p /= p.sum(1, keepdims=True)
-        # the level head is linear: its logits are those of the state plus those of the operation
-        q = _softmax(hidden @ self._level_head[0] + self._level_head[1] + self._seen[:, None, :])
-        return p, q
+        return p, _Levels(hidden @ self._level_head[0] + self._level_head[1], self._seen)
 
-    def extend(self, p: Numbers, q: lstm.Array) -> None:
+    def extend(self, p: Numbers, q: _Levels) -> None:
         """Add a step to the histories: every one there can be, or drawn ones where those would be too many."""
-        n_ops, n, n_levels = q.shape
+        (n, n_ops), n_levels = p.shape, self._seen.shape[1]
         choices = np.where(self._counts, n_levels, 1)  # what the network can tell apart
         if n * choices.sum() <= self._most and not self.drawn:
             ops = np.repeat(np.arange(n_ops), choices)
             levels = np.concatenate([np.arange(c) for c in choices])
-            likely = p[:, ops] * np.where(self._counts[ops], q[ops, :, levels].T, 1.0)  # (n, choices)
-            from_which = np.repeat(np.arange(n), len(ops))
-            weights = (self.weights[:, None] * likely).ravel()
+            from_which, likely = np.repeat(np.arange(n), len(ops)), p[:, ops].ravel()
             ops, levels = np.tile(ops, n), np.tile(levels, n)
+            chosen = q.given(from_which, ops)[np.arange(len(ops)), levels]
+            weights = self.weights[from_which] * likely * np.where(self._counts[ops], chosen, 1.0)
         else:
             # the likelier a history, the more often it is continued: none of them then weighs much
             each = np.ones(n, np.int64) if self.drawn else np.ceil(self.weights * self._most / 2).astype(np.int64)
             from_which = np.repeat(np.arange(n), each)
             weights = (self.weights / np.maximum(each, 1))[from_which]
             ops = self._draw(p[from_which])
-            levels = self._draw(q[ops, from_which]) * self._counts[ops]
+            levels = self._draw(q.given(from_which, ops)) * self._counts[ops]
             self.drawn = True
         self._token, self.weights = (ops, levels), weights
         self.history = np.concatenate([self.history[from_which], ops[:, None]], 1)
         self._hidden, self._cells = self._hidden[from_which], self._cells[from_which]
 
-    def _draw(self, p: lstm.Array) -> Whole:
+    def _draw(self, p: Numbers) -> Whole:
         cumulative = np.cumsum(p, 1)
         return (cumulative[:, :-1] < self._generator.random((len(p), 1)) * cumulative[:, -1:]).sum(1)
 
 
-def _softmax(logits: lstm.Array) -> lstm.Array:
-    logits -= logits.max(-1, keepdims=True)
-    np.exp(logits, out=logits)
-    logits /= logits.sum(-1, keepdims=True)
-    return logits
+def _exponentials(logits: lstm.Array) -> Numbers:
+    """Of each row, so that the largest is 1."""
+    shifted = (logits - logits.max(-1, keepdims=True)).astype(np.float64)
+    return np.exp(shifted, out=shifted)
 
 
 def _entropy(p: Numbers) -> Numbers:

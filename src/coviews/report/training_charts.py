@@ -91,6 +91,8 @@ def _of_epochs(
     x, y = run.series(kind, name)
     if not x:
         return None
-    ends = (f"{v:.1%}" if percent else f"{v:.4g}" for v in (y[0], y[-1]))
-    alt = f"{title} from epoch {x[0]:.0f} to {x[-1]:.0f}: from {' to '.join(ends)}."
+    most = max(map(abs, y))
+    form = ".1%" if percent else ".4g"
+    first, last = (f"{v:{form}}" if abs(v) >= 1e-4 * most else "0" for v in (y[0], y[-1]))
+    alt = f"{title} from epoch {x[0]:.0f} to {x[-1]:.0f}: from {first} to {last}."
     return LineChart(key, title, "epoch", y_title, [Line(y_title, x, y)], alt, percent)

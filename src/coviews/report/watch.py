@@ -2,25 +2,33 @@
 
 import hashlib
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from coviews.errors import CoviewsError
 from coviews.report.page import run_page
-from coviews.report.record import read_run
+from coviews.report.record import RunRecord, read_run
 from coviews.report.statistics import PolicyStatistics
+from coviews.report.trial import Trial
 
 _SEEN = ("config.yaml", "metrics.jsonl", "evaluations.jsonl", "encoder.safetensors", "policies/*.safetensors")
+_TRIED = ("config.yaml", "encoder.safetensors", "checkpoints/last.pt", "policies/*.safetensors")
+_LATER = "What the encoder makes of your images is shown when the run has ended. To see it now: coviews report RUN"
 
 
 class Watched(ThreadingHTTPServer):
-    """Serves the page of a run on loopback; nothing else can be asked for."""
+    """Serves the page of a run on loopback; nothing else can be asked for.
+
+    trying: tries the encoder of a run that has ended; that takes seconds, and is done once.
+    """
 
     daemon_threads = True
 
-    def __init__(self, run: Path, port: int = 0) -> None:
+    def __init__(self, run: Path, port: int = 0, trying: Callable[[RunRecord], Trial] | None = None) -> None:
         self.run, self._lock = run, threading.Lock()
         self._version, self._page = "", b""
+        self._trying, self._tried = trying, ("", Trial())
         self._remembered: dict[bytes, PolicyStatistics] = {}
         read_run(run)  # says what is wrong before anything is served
         try:
@@ -35,18 +43,33 @@ class Watched(ThreadingHTTPServer):
 
     def version(self) -> str:
         """Another one whenever the run has written something."""
-        files = [path for pattern in _SEEN for path in sorted(self.run.glob(pattern))]
-        state = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-        return hashlib.sha256(repr(state).encode()).hexdigest()
+        return self._state(_SEEN)
 
     def page(self) -> bytes:
         """The page of the run as it is now."""
         with self._lock:
             version = self.version()
             if version != self._version:
-                self._page = run_page(read_run(self.run, self._remembered), live=version).encode(errors="replace")
-                self._version = version
+                found = read_run(self.run, self._remembered)
+                page = run_page(found, trial=self._trial(found), live=version)
+                self._page, self._version = page.encode(errors="replace"), version
             return self._page
+
+    def _trial(self, run: RunRecord) -> Trial | None:
+        if self._trying is None:
+            return None
+        if not run.finished:
+            return Trial(missing=_LATER)
+        state = self._state(_TRIED)
+        if self._tried[0] != state:
+            self._tried = state, self._trying(run)
+        return self._tried[1]
+
+    def _state(self, patterns: tuple[str, ...]) -> str:
+        """Another one whenever these files are other ones."""
+        files = [path for pattern in patterns for path in sorted(self.run.glob(pattern))]
+        state = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+        return hashlib.sha256(repr(state).encode()).hexdigest()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,0 +1,96 @@
+"""`coviews preview`: what views look like."""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+from numpy.typing import NDArray
+
+from coviews.cli.options import check_range
+from coviews.data.choice import varied
+from coviews.data.load import ImageSet, load_images
+from coviews.errors import CoviewsError
+from coviews.ops.engine import make_views
+from coviews.policies.fixed import view_source
+from coviews.policies.learned import load_policy
+from coviews.policies.subpolicy import Subpolicies, ViewSource
+from coviews.report.picture_file import check_picture, save_picture
+from coviews.report.sheet import contact_sheet
+
+_ENOUGH = 128  # images of which a sheet shows some: no need to decode a whole large folder
+
+
+def preview(
+    data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[DATA]")] = "shapes",
+    *,
+    views: str = "random",
+    out: Path = Path("sheet.png"),
+    rows: int = 6,
+    pairs: int = 3,
+    seed: int = 0,
+    size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+    magnitude: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+    crop: bool = True,
+    flip: bool = True,
+) -> None:
+    """Make a contact sheet: images, pairs of their views, and what was done to each.
+
+    Args:
+        data: A folder of images, an image file, or 'shapes' (built in; 'shapes:2000' for as many).
+        views: Who chooses what is done: random, uniform, randaugment, trivialaugment or simclr, or the file of a
+            learned policy (.safetensors).
+        out: Where to write the picture; its extension says which format. An older one is replaced.
+        rows: How many images to show.
+        pairs: How many pairs of views to show of each.
+        seed: Chooses the images and everything that is drawn.
+        size: The side of the images in pixels, if not their own.
+        magnitude: RandAugment's magnitude, 0 to 30.
+        crop: Cut a random part out of each view, after the operations.
+        flip: Mirror half of the views.
+    """
+    check_range("rows", rows, 1, 100)
+    check_range("pairs", pairs, 1, 20)
+    check_range("seed", seed, 0, 2**63)
+    source = _source(views, magnitude)
+    check_picture(out)
+    images = load_images(data, size=size, limit=max(_ENOUGH, rows), progress=True)
+    generator = np.random.default_rng(seed)
+    shown = varied(images, rows, generator)
+
+    def draw(batch: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], Subpolicies]:
+        done = source.sample(len(batch), generator).applied(generator)
+        cut, mirror = (0.2, 1.0) if crop else None, 0.5 if flip else 0
+        return make_views(batch, done, generator, crop=cut, flip=mirror, fill=images.mean), done
+
+    strength = "" if magnitude is None else f" (magnitude {magnitude})"
+    last = " and ".join(name for name, wanted in (("crop", crop), ("flip", flip)) if wanted)
+    after = f", then a random {last}" if last else ""
+    sheet = contact_sheet(
+        images.images[shown],
+        draw,
+        pairs=pairs,
+        title=f"{Path(*Path(data).parts[-2:])} · {Path(views).name}{strength}",
+        note=f"under each view what was done to it, in this order{after}",
+        captions=_captions(images, shown),
+    )
+    save_picture(sheet, out)
+    print(f"wrote {out}: {views} views of {len(shown)} image{'s' if len(shown) > 1 else ''}")
+
+
+def _source(views: str, magnitude: int | None) -> ViewSource:
+    if views.endswith(".safetensors"):
+        source: ViewSource = load_policy(views)
+    elif magnitude is not None and views == "randaugment":
+        return view_source(views, magnitude=magnitude)
+    else:
+        source = view_source(views)
+    if magnitude is not None:
+        raise CoviewsError(f"--magnitude is an option of --views randaugment, not of {views!r}")
+    return source
+
+
+def _captions(images: ImageSet, shown: NDArray[np.int64]) -> list[str]:
+    if images.labels is not None and images.classes is not None:
+        return [images.classes[label] for label in images.labels[shown]]
+    return [Path(images.names[i]).name for i in shown] if images.names else [""] * len(shown)

@@ -1,0 +1,44 @@
+"""`coviews report` and `coviews watch`: what a run learned."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+
+def report(
+    runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")],
+    *,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    figures: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+) -> None:
+    """Write a page on what a run learned, finished or not; of several runs, one that compares them.
+
+    Args:
+        runs: The folders of the runs.
+        out: Where to write the page; by default report.html in the run's folder, or comparison.html here.
+        figures: A folder for every chart as a file, PNG and SVG (needs matplotlib).
+    """
+    from coviews.run_report import write_reports
+
+    for path in write_reports(runs, out, figures):
+        print(f"wrote {path}")
+
+
+def watch(
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")],
+    *,
+    port: int = 0,
+) -> None:
+    """Serve the page of a run to this machine only, made anew as the run goes on, until Ctrl-C.
+
+    Args:
+        run: The run's folder.
+        port: Where to serve it; by default a free one.
+    """
+    from coviews.report.watch import Watched
+    from coviews.try_encoder import try_encoder
+
+    with Watched(run, port, try_encoder) as server:
+        print(f"open {server.address} (Ctrl-C ends it)", flush=True)
+        server.serve_forever()

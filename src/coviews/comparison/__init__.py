@@ -1,0 +1,1 @@
+"""The same training with different views (or other choices), several seeds each: who wins, and by more than chance?"""

@@ -1,0 +1,224 @@
+"""`compare`: train each view source at the same budget, judge all in the same way, and say who wins."""
+
+import fcntl
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from coviews.comparison.charts import progress_charts
+from coviews.comparison.page import comparison_html
+from coviews.comparison.plan import VIEWS, Job, Plan, view_variants
+from coviews.comparison.results import MEASURES, Results, collect, read_results
+from coviews.comparison.tables import Rows, main_measure, scores, standings
+from coviews.comparison.verdict import sentence
+from coviews.comparison.workers import Workers
+from coviews.config import PretrainSettings
+from coviews.display import Display, duration
+from coviews.errors import CoviewsError
+from coviews.evaluation.tables import as_text
+
+RESULTS = "results.json"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """What came out; printed, it is the table that the command shows."""
+
+    path: Path  # of the folder
+    plan: Plan
+    results: Results
+    failed: dict[str, str]  # what went wrong, by the name of the run
+
+    @property
+    def table(self) -> Rows:
+        """The standings."""
+        return standings(self.results, list(self.plan.variants))
+
+    @property
+    def sentence(self) -> str:
+        """Who wins."""
+        measure = main_measure(self.results)
+        if measure is None:
+            return sentence({}, "") if self.results.runs else "No run is done yet."
+        return sentence(scores(self.results, list(self.plan.variants), measure), MEASURES[measure])
+
+    def __rich__(self) -> RenderableType:
+        return Group(rich_table(self.table), Text(self.sentence))
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+
+def compare(
+    data: str | Path | None = None,
+    *,
+    views: Sequence[str] = VIEWS,
+    seeds: int = 3,
+    settings: PretrainSettings | None = None,
+    out: str | Path = "comparison",
+    jobs: int = 1,
+    k: int = 200,
+    paper: bool = False,
+    probe_data: str | Path | None = None,
+    probe_test_data: str | Path | None = None,
+    dry_run: bool = False,
+    figures: str | Path | None = None,
+    progress: bool = True,
+    **options: Any,
+) -> Comparison:
+    """Train with each view source and each seed, judge all by one protocol, and write a table, charts and a page.
+
+    Called again with the same folder it goes on where it was; what is done is not done again, and more view sources or
+    seeds can be added.
+
+    Args:
+        data: a folder, a file or the name of a known set, as for `pretrain`.
+        views: the view sources; `randaugment:15` is RandAugment with the magnitude 15.
+        seeds: pretraining seeds of each, counted from the setting `seed`.
+        settings: what `options` change; the defaults of PretrainSettings if none.
+        out: the folder for results.json, comparison.html, the runs and their logs.
+        jobs: trainings at once; the cores are shared among them.
+        k: neighbours that vote in kNN.
+        paper: judge by the paper's linear probe as well, which takes long.
+        probe_data: labelled images to judge the encoders by, where those of training have no labels.
+        probe_test_data: images to judge, with `probe_data`; a fifth of that by default.
+        dry_run: only say what would be done, and how long it would take.
+        figures: a folder for the charts as files (needs matplotlib).
+        progress: show what is going on.
+        options: fields of `PretrainSettings`.
+    """
+    if data is not None:
+        options["data"] = str(data)
+    base = (settings or PretrainSettings()).replaced(**options)
+    if seeds < 1:
+        raise CoviewsError(f"--seeds must be 1 or more, not {seeds}")
+    if probe_test_data is not None and probe_data is None:
+        raise CoviewsError("--probe-test-data goes with --probe-data")
+    variants = view_variants(base, views)
+    probed = {"data": probe_data, "test_data": probe_test_data}
+    judged_on = {name: {k: str(v) for k, v in probed.items() if v is not None} for name in variants}
+    plan = Plan(variants, tuple(range(base.seed, base.seed + seeds)), protocol(k, paper), judged_on)
+    made = carry_out(plan, Path(out), jobs=jobs, dry_run=dry_run, progress=progress)
+    if not dry_run:
+        write_out(made, f"Comparison on {Path(base.data).name or base.data}", figures)
+    return made
+
+
+def protocol(k: int, paper: bool) -> dict[str, Any]:
+    """How all encoders are judged, as options of `evaluate`."""
+    return {"k": k, "paper": paper, "baselines": True, "seed": 0}
+
+
+def carry_out(plan: Plan, out: Path, *, jobs: int = 1, dry_run: bool = False, progress: bool) -> Comparison:
+    """Do what is not done yet of a plan; results.json grows with each run."""
+    if jobs < 1:
+        raise CoviewsError(f"--jobs must be 1 or more, not {jobs}")
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    results = read_results(out / RESULTS)
+    results.agree(plan, out / RESULTS)
+    with Display(progress) as display:
+        to_do = [job for job in plan.jobs if results.get(job.variant, job.seed) is None]
+        expected = _expected(to_do, threads)
+        display.line(_announcement(plan, to_do, sum(expected.values()) / max(1, min(jobs, len(to_do))), jobs))
+        if dry_run or not to_do:
+            return Comparison(out, plan, results, {})
+        with _lock(out):
+            workers = Workers(out, expected, jobs, threads, display)
+
+            def keep(job: Job) -> str:
+                found = collect(job, workers.run_folder(job), threads)
+                if found is None:
+                    raise CoviewsError(f"{workers.run_folder(job)} is finished, but its results cannot be found")
+                results.runs.append(found)
+                results.save(out / RESULTS)
+                told = " · ".join(f"{MEASURES[m]} {value:.1f} %" for m, value in found.accuracy.items())
+                return f"{told or 'RankMe {:.1f}'.format(found.quality['rankme'])} · {duration(found.seconds)}"
+
+            for job in list(to_do):  # trained and judged, but cut off before it was noted
+                if collect(job, workers.run_folder(job), threads) is not None:
+                    display.line(f"{job.variant}, seed {job.seed}: {keep(job)}")
+                    to_do.remove(job)
+            failed = workers.work_off(to_do, keep)
+    return Comparison(out, plan, results, failed)
+
+
+def write_out(made: Comparison, title: str, figures: str | Path | None = None, tables: Sequence[Rows] = ()) -> None:
+    """The page, and the charts as files if they are wanted; then say what failed."""
+    from coviews.report.figures import write_figures
+    from coviews.report.page import write_page
+
+    shown = tables or [made.table]
+    html = comparison_html(title, made.sentence, made.results, made.plan, shown, made.path)
+    write_page(made.path / "comparison.html", html)
+    if figures is not None:
+        write_figures(progress_charts(made.results, list(made.plan.variants)), figures)
+
+
+def rich_table(rows: Rows) -> Table:
+    """For the terminal."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, head in enumerate(rows.heads):
+        table.add_column(head, justify="right" if i else "left", overflow="fold")
+    for row in rows.rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _expected(jobs: Sequence[Job], threads: int) -> dict[str, float]:
+    """The seconds of each job; the data is looked at once, so that a mistake is seen before hours of training."""
+    if not jobs:
+        return {}
+    from coviews.build import load_data
+    from coviews.comparison.estimate import expected_seconds, measured_pace
+
+    loaded: dict[Any, Any] = {}
+    paces: dict[Any, Any] = {}
+    found = {}
+    for job in jobs:
+        s = job.settings
+        data = (s.data, s.test_data, s.size, s.channels, s.subset, s.subset_seed, s.data_root)
+        if data not in loaded:
+            loaded[data] = load_data(s, s.data, 1, True)
+        images, test = loaded[data]
+        work = (data, s.encoder, s.method, s.batch_size, s.projector)
+        if work not in paces:
+            paces[work] = measured_pace(s, images, threads)
+        found[job.name] = expected_seconds(s, paces[work], len(images), 0 if test is None else len(test))
+    return found
+
+
+def _announcement(plan: Plan, to_do: Sequence[Job], seconds: float, jobs: int) -> str:
+    total, seeds = len(plan.jobs), len(plan.seeds)
+    said = f"{len(plan.variants)} variants x {seeds} seed{'s' if seeds > 1 else ''} = {total} runs"
+    if len(to_do) < total:
+        said += f", {total - len(to_do)} done"
+    if not to_do:
+        return f"{said}: nothing is left to do"
+    return f"{said}; about {duration(seconds)} on this machine{f', {jobs} at once' if jobs > 1 else ''}"
+
+
+def _lock(folder: Path) -> IO[str]:
+    """Only one process may work in a folder; until the file is closed, it is this one."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / ".lock", "w")  # noqa: SIM115 - held for as long as there is work
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise CoviewsError(f"another process is at work in {folder}") from error
+    except OSError as error:
+        raise CoviewsError(f"cannot write to {folder}: {error.strerror}") from error
+    return file
+
+
+def failure(failed: Mapping[str, str]) -> CoviewsError:
+    """What to say where some runs failed."""
+    first = next(iter(failed))
+    more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+    return CoviewsError(f"{first} {failed[first]}{more}; the same command tries again")

@@ -1,0 +1,76 @@
+"""How long a training will take on this machine: a few steps are timed, and multiplied."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from coviews.build import build_method
+from coviews.config import PretrainSettings
+from coviews.data.imageset import ImageSet
+from coviews.look import MOST
+
+_STEPS = 2  # that are timed, after one that is not
+_VIEWS = 1.05  # making the views, and all that is besides the encoder
+_POLICY = 1.25  # what a search costs over its encoder passes
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What the encoder's work takes."""
+
+    training: float  # seconds of a step of training
+    passing: float  # seconds of an image that only passes the encoder
+
+
+def measured_pace(settings: PretrainSettings, images: ImageSet, threads: int) -> Pace:
+    """Time a few steps on the CPU; where there is another accelerator, a run will be faster."""
+    s, before = settings, torch.get_num_threads()
+    with torch.random.fork_rng():
+        torch.set_num_threads(threads)
+        try:
+            method = build_method(s, images, None)
+            shape = (s.batch_size, images.images.shape[3], *images.images.shape[1:3])
+            one, two = torch.randn(2, *shape)
+            optimizer = torch.optim.SGD([p for p in method.parameters() if p.requires_grad], 1e-6)
+
+            def train() -> None:
+                optimizer.zero_grad()
+                method.losses(one, two).each.mean().backward()
+                optimizer.step()
+
+            def look() -> None:
+                with torch.no_grad():
+                    method.encoder(one)
+
+            return Pace(_timed(train), _timed(look) / s.batch_size)
+        finally:
+            torch.set_num_threads(before)
+
+
+def expected_seconds(settings: PretrainSettings, pace: Pace, images: int, tested: int) -> float:
+    """The seconds of a run on so many images, judged on so many test images; about."""
+    s, passing = settings, pace.passing
+    steps = images // s.batch_size
+    epoch = steps * pace.training * _VIEWS
+    if s.views == "hardviews":
+        epoch += steps * s.batch_size * s.hard_views * passing * _VIEWS
+    # fits of a table cost next to nothing
+    searches = 0 if s.by_table else sum(s.searches_at(epoch) for epoch in range(1, s.epochs + 1))
+    pairs = s.search.ppo.iterations * s.search.ppo.samples * s.search.images_each
+    pairs += s.search.reference_batches * s.search.batch
+    looks = (s.epochs // s.knn_every + 1 if s.knn_every else 0) + 1  # the last one is the evaluation
+    looked = looks * (min(images, MOST) + min(tested, MOST))
+    return s.epochs * epoch + searches * pairs * 2 * passing * _POLICY + looked * passing
+
+
+def _timed(work: Callable[[], None]) -> float:
+    work()
+    spent = []
+    for _ in range(_STEPS):
+        start = time.perf_counter()
+        work()
+        spent.append(time.perf_counter() - start)
+    return float(np.median(spent))

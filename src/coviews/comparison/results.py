@@ -1,0 +1,160 @@
+"""What came out of each training, in one small file that outlives the run folders."""
+
+import dataclasses
+import importlib.metadata
+import json
+import math
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from coviews.atomic import write_whole
+from coviews.comparison.plan import Job, Plan
+from coviews.config import PretrainSettings, parse_settings
+from coviews.errors import CoviewsError
+from coviews.evaluation.records import FILE as EVALUATIONS
+
+FORMAT = 1
+MEASURES = {"linear": "linear probe", "knn": "kNN", "paper": "paper's probe"}  # in percent, by falling importance
+
+
+@dataclass(frozen=True)
+class Result:
+    """One training, judged."""
+
+    variant: str
+    seed: int
+    accuracy: dict[str, float]  # in percent, by measure; empty without labels
+    quality: dict[str, float]  # what needs no labels
+    untrained: dict[str, float]  # the accuracies before training
+    curve: list[list[float]]  # the looks during training: epoch, seconds, kNN in percent (RankMe without labels)
+    seconds: float  # of training, searches and looks
+    searching: float  # of them, in searches
+    images: list[int]  # to learn from and to judge
+    made: str  # versions and machine
+
+
+@dataclass
+class Results:
+    """All that is known of a comparison."""
+
+    variants: dict[str, PretrainSettings] = field(default_factory=dict)
+    evaluation: dict[str, Any] = field(default_factory=dict)  # how all were judged
+    runs: list[Result] = field(default_factory=list)
+
+    def get(self, variant: str, seed: int) -> Result | None:
+        """What came out of one training, if it is done."""
+        return next((r for r in self.runs if (r.variant, r.seed) == (variant, seed)), None)
+
+    def of(self, variant: str, seeds: Sequence[int] | None = None) -> list[Result]:
+        """The results of a variant, by seed."""
+        chosen = [r for r in self.runs if r.variant == variant and (seeds is None or r.seed in seeds)]
+        return sorted(chosen, key=lambda r: r.seed)
+
+    def agree(self, plan: Plan, where: Path) -> None:
+        """Take the plan's variants in; refuse those that were trained or judged in another way before."""
+        if self.runs and self.evaluation != dict(plan.evaluation):
+            raise CoviewsError(f"{where} holds results that were judged with other options: choose another --out")
+        for name, settings in plan.variants.items():
+            before = self.variants.get(name)
+            if before is not None and self.of(name):
+                for what in before.differences(settings):
+                    if what != "seed":
+                        was, now = getattr(before, what), getattr(settings, what)
+                        raise CoviewsError(
+                            f"{where} holds {name} with another {what} ({was!r}, not {now!r}): choose another --out"
+                        )
+            self.variants[name] = settings.replaced(seed=0, out=None)
+        self.evaluation = dict(plan.evaluation)
+
+    def save(self, path: Path) -> None:
+        """Write the file, whole or not at all."""
+        content = {
+            "format": FORMAT,
+            "evaluation": self.evaluation,
+            "variants": {name: yaml.safe_load(s.to_yaml()) for name, s in self.variants.items()},
+            "runs": [dataclasses.asdict(r) for r in self.runs],
+        }
+        write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def read_results(path: Path) -> Results:
+    """What `Results.save` wrote; nothing if there is no file yet."""
+    if not path.exists():
+        return Results()
+    try:
+        content = json.loads(path.read_bytes())
+        if content["format"] != FORMAT:
+            raise CoviewsError(f"{path} has the format {content['format']!r}, and this version reads {FORMAT}")
+        variants = {
+            str(name): parse_settings(yaml.safe_dump(settings), str(path))
+            for name, settings in content["variants"].items()
+        }
+        runs = [Result(**run) for run in content["runs"]]
+        for run in runs:
+            numbers = [*run.accuracy.values(), run.seconds, run.searching, *(v for row in run.curve for v in row)]
+            if run.variant not in variants or not all(math.isfinite(v) for v in numbers):
+                raise ValueError(f"the run {run.variant} {run.seed}")
+        return Results(variants, dict(content["evaluation"]), runs)
+    except OSError as error:
+        raise CoviewsError(f"cannot read {path}: {error.strerror}") from error
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise CoviewsError(f"{path} holds no results of a comparison, or is damaged: {error!r}") from error
+
+
+def collect(job: Job, folder: Path, threads: int) -> Result | None:
+    """What a run's folder tells, if the run is finished and judged."""
+    if not (folder / "encoder.safetensors").exists():
+        return None
+    judged = [r for r in _lines(folder / EVALUATIONS) if _fits(r, job.evaluation)]
+    if not judged:
+        return None
+    found, records = judged[-1]["results"], list(_lines(folder / "metrics.jsonl"))
+    seconds, searching, curve = 0.0, 0.0, []
+    for record in records:
+        spent = float(record.get("time", {}).get("seconds", 0.0))
+        seconds += spent
+        searching += spent if record["kind"] == "search" else 0.0
+        if record["kind"] == "look":
+            curve.append([record["epoch"], round(seconds, 2), round(record.get("knn", record["rankme"]), 3)])
+    before = found["baselines"].get("untrained", {})
+    return Result(
+        variant=job.variant,
+        seed=job.seed,
+        accuracy={m: round(100 * found[m]["accuracy"], 3) for m in MEASURES if m in found},
+        quality={name: round(value, 4) for name, value in found["quality"].items()},
+        untrained={m: round(100 * before[m]["accuracy"], 3) for m in MEASURES if m in before},
+        curve=curve,
+        seconds=round(seconds, 2),
+        searching=round(searching, 2),
+        images=[found["images"]["train"], found["images"]["test"]],
+        made=made_with(threads),
+    )
+
+
+def made_with(threads: int) -> str:
+    """Versions and machine, as a result must name them."""
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("coviews", "torch", "numpy"))
+    cores = f"{os.cpu_count()} cores, {threads} thread{'s' if threads > 1 else ''} a run"
+    return f"{versions}, Python {platform.python_version()}, {platform.machine()}, {cores}"
+
+
+def _fits(record: dict[str, Any], evaluation: Mapping[str, Any]) -> bool:
+    options = {**record.get("options", {}), **{name: record.get(name) for name in ("data", "test_data")}}
+    whole = options.get("epoch") is None  # of a finished run
+    return whole and all(options.get(name) == value for name, value in evaluation.items())
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    found = []
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue  # a line that a kill cut off
+    return found

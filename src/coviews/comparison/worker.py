@@ -1,0 +1,55 @@
+"""One training of a comparison, in a process of its own: train, or go on training, and judge.
+
+Called as `python -m coviews.comparison.worker FOLDER PARENT`, with the settings and the options of the evaluation on
+its standard input. It stops, and saves, where its parent is gone.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from coviews.config import PretrainSettings, parse_settings
+from coviews.errors import CoviewsError
+
+
+def main() -> int:
+    """Train and judge; what is wrong is said in the last line of the log."""
+    folder, parent = Path(sys.argv[1]), int(sys.argv[2])
+    threading.Thread(target=_end_with, args=[parent], daemon=True).start()
+    asked = json.load(sys.stdin)
+    try:
+        train_and_judge(folder, parse_settings(asked["settings"], "the comparison"), asked["evaluation"])
+    except CoviewsError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return 2
+    except KeyboardInterrupt as stop:
+        print(str(stop) or "stopped", file=sys.stderr, flush=True)
+        return 128 + getattr(stop, "signal", signal.SIGINT)
+    return 0
+
+
+def train_and_judge(folder: Path, settings: PretrainSettings, evaluation: dict[str, Any]) -> None:
+    """Begin a run or go on with it, and add its evaluation to it."""
+    from coviews.assess import evaluate
+    from coviews.train import pretrain
+
+    if (folder / "config.yaml").exists():
+        pretrain(settings=settings, resume=folder)
+    else:
+        pretrain(settings=settings, out=folder)
+    print(evaluate(folder, progress=False, **evaluation), flush=True)
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Trainings in processes of their own, several at once; what is being done is shown, and can be stopped."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coviews.comparison.plan import Job
+from coviews.display import Display, duration
+from coviews.errors import CoviewsError
+from coviews.signals import Asked, Stopped, listening
+
+_PATIENCE = 120.0  # seconds that a training has to save its state in
+_LOOK = 0.2  # seconds from one look at the processes to the next
+_PARTS = 1000  # of the progress bar
+
+
+@dataclass
+class Workers:
+    """Does jobs, several at once."""
+
+    folder: Path  # of the comparison: run folders and logs are made in it
+    expected: Mapping[str, float]  # the seconds that each job is thought to take, by its name
+    at_once: int  # processes
+    threads: int  # of each
+    display: Display
+    _waiting: list[Job] = field(default_factory=list)
+    _running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+
+    def run_folder(self, job: Job) -> Path:
+        """Where a job's run is."""
+        return self.folder / "runs" / job.name
+
+    def log(self, job: Job) -> Path:
+        """Where a job's messages are."""
+        return self.folder / "logs" / f"{job.name}.txt"
+
+    def work_off(self, jobs: Sequence[Job], on_end: Callable[[Job], str]) -> dict[str, str]:
+        """Do all jobs; what went wrong, by the name of the job.
+
+        on_end: called when a job is done; what it says is shown.
+        """
+        self._waiting, failed, asked = list(jobs), dict[str, str](), Asked()
+        total, start, ended = self._to_do(jobs), time.monotonic(), 0
+        with listening(asked):
+            try:
+                while (self._waiting or self._running) and not asked:
+                    while self._waiting and len(self._running) < self.at_once:
+                        self._start(self._waiting.pop(0))
+                    for job in [j for j in jobs if j.name in self._running]:
+                        code = self._running[job.name].poll()
+                        if code is None:
+                            continue
+                        del self._running[job.name]
+                        ended += 1
+                        if code:
+                            failed[job.name] = said = f"failed: {self._last_line(job, code)}"
+                        else:
+                            said = on_end(job)
+                        self.display.line(f"[{ended}/{len(jobs)}] {job.variant}, seed {job.seed}: {said}")
+                    self._show(jobs, ended, total, time.monotonic() - start)
+                    time.sleep(_LOOK)
+            finally:
+                self._stop()
+        if asked:
+            assert asked.signal is not None
+            raise Stopped("stopped; the same command goes on from here", asked.signal)
+        return failed
+
+    def _start(self, job: Job) -> None:
+        folder, log = self.run_folder(job), self.log(job)
+        settings = job.settings.replaced(out=folder, threads=self.threads)
+        counts = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(self.threads))
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with open(log, "ab") as file:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "coviews.comparison.worker", str(folder), str(os.getpid())],
+                    stdin=subprocess.PIPE, stdout=file, stderr=subprocess.STDOUT, env=os.environ | counts,
+                    start_new_session=True,  # Ctrl-C is for this process, which passes it on once
+                )  # fmt: skip
+        except OSError as error:
+            raise CoviewsError(f"cannot start a training: {error}") from error
+        self._running[job.name] = process
+        assert process.stdin is not None
+        try:
+            with process.stdin as pipe:
+                pipe.write(json.dumps({"settings": settings.to_yaml(), "evaluation": dict(job.evaluation)}).encode())
+        except BrokenPipeError:
+            pass  # it is gone already: its log says why
+
+    def _stop(self) -> None:
+        """Ask each training to save and end."""
+        for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()  # its last checkpoint is whole
+                process.wait()
+
+    def _show(self, jobs: Sequence[Job], ended: int, total: float, spent: float) -> None:
+        """How far it is; the time left by the pace so far, once there is one."""
+        to_do = self._to_do([j for j in jobs if j in self._waiting or j.name in self._running])
+        done = total - to_do
+        text = " · ".join(f"{j.name} {self._share(j):.0%}" for j in jobs if j.name in self._running)
+        if done > 0.02 * total:
+            text += f" · {duration(spent * to_do / done)} left"
+        self.display.update(f"{ended} of {len(jobs)} done", int(_PARTS * done / max(total, 1e-9)), _PARTS, text)
+
+    def _to_do(self, jobs: Sequence[Job]) -> float:
+        """The seconds of work in jobs, as expected: earlier sittings may have begun them."""
+        return sum(self.expected[job.name] * (1 - self._share(job)) for job in jobs)
+
+    def _share(self, job: Job) -> float:
+        """How much of a training is done."""
+        try:
+            lines = (self.run_folder(job) / "metrics.jsonl").read_bytes()
+        except OSError:
+            return 0.0
+        return min(1.0, lines.count(b'{"kind":"epoch"') / job.settings.epochs)
+
+    def _last_line(self, job: Job, code: int) -> str:
+        lines = self.log(job).read_text(errors="replace").strip().splitlines()
+        said = lines[-1].removeprefix("error: ") if lines else f"it ended with the code {code}"
+        return f"{said} (all of it in {self.log(job)})"
