@@ -109,7 +109,7 @@ RECIPES = {
             "table-overhead",
             "What learning the views costs: the time of a run over that with random views, less 1",
             {"Random": _RANDOM, **_LEARNED},
-            {**_SETS, "MoCo, CIFAR-10": "paper-moco-4096"},
+            {**_SETS, "MoCo on CIFAR-10": "paper-moco-4096"},
             # the paper has one figure for both, and for STL10 two: 1.57 without the unlabelled images, 0.13 with them
             {name: (0.46, 0.41, 0.41, 0.13, 0.04, 0.26) for name in _LEARNED},
             measure="overhead",
@@ -120,11 +120,11 @@ RECIPES = {
             "Linear accuracy with SimCLR's own operations, by hand and learned",
             {
                 "SimCLR's recipe": {"views": "simclr"},
-                "CoViews, same range": {"views": "coviews", "space": "simclr"},
-                "CoViews, wider": {"views": "coviews", "space": "simclr-wide"},
+                "CoViews same range": {"views": "coviews", "space": "simclr"},
+                "CoViews wider": {"views": "coviews", "space": "simclr-wide"},
             },
             _CIFAR10,
-            {"SimCLR's recipe": (92.93,), "CoViews, same range": (93.04,), "CoViews, wider": (92.91,)},
+            {"SimCLR's recipe": (92.93,), "CoViews same range": (93.04,), "CoViews wider": (92.91,)},
         ),
         Recipe(
             "table-moco",
