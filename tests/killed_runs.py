@@ -23,7 +23,7 @@ import coviews.train
 from coviews import pretrain
 from small_runs import BY_TABLE, SMALL, content, differing, trust_young_encoders
 
-MOMENTS = 12  # at random, besides the chosen ones
+MOMENTS = 5  # at random, besides the chosen ones
 
 
 class Moments:

@@ -154,6 +154,7 @@ def test_levels_that_do_not_know_the_operation_have_a_lower_bound():
     assert play(0, settings, 1.0, kind="coviews", settings=plain) > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "least", "most"), [("coviews", 0.95, 1.0), ("indepviews", 0.53, 9 / 16)])
 def test_the_papers_network_and_budget_on_the_toy(kind, least, most):
     assert play(0, PPOSettings.paper(), most, kind=kind, settings=NetworkSettings.paper()) > least
