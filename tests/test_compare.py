@@ -232,7 +232,8 @@ def test_dry_run_says_how_long_and_does_nothing(tmp_path, capsys):
         (["--views", "randm"], "did you mean 'random'"),
         (["--views", "random,random"], "random is named twice"),
         (["--views", ","], "nothing to compare"),
-        (["--views", "simclr:3"], "only RandAugment has a magnitude"),
+        (["--views", "simclr:3"], "'simclr:3' is no view source"),
+        (["--views", "coviews:tabel"], "coviews:ppo|table"),
         (["--seeds", "0"], "--seeds must be 1 or more"),
         (["--jobs", "0"], "--jobs must be 1 or more"),
         (["--probe-test-data", "x"], "--probe-test-data goes with --probe-data"),
@@ -257,6 +258,10 @@ def test_names_of_variants():
     found = view_variants(SMALL, ["randaugment:15", "randaugment", "a/policy.safetensors"])
     assert list(found) == ["randaugment:15", "randaugment", "policy"]
     assert [s.magnitude for s in found.values()][:2] == [15, 9]
+    by = view_variants(SMALL, ["coviews:table", "coviews", "indepviews:ppo"])
+    assert [(s.views, s.search.by) for s in by.values()] == [
+        ("coviews", "table"), ("coviews", "ppo"), ("indepviews", "ppo"),
+    ]  # fmt: skip
     jobs = Plan(found, (3,)).jobs
     assert [job.name for job in jobs] == ["randaugment-15-3", "randaugment-3", "policy-3"]
     with pytest.raises(CoviewsError, match="share the folder"):

@@ -53,7 +53,7 @@ def compare(
     Args:
         settings: What is trained.
         views: The view sources, with commas between them: those of pretrain, randaugment:15 for RandAugment with the
-            magnitude 15, or files of learned policies.
+            magnitude 15, coviews:table for the search by table, or files of learned policies.
         seeds: Pretraining seeds of each, counted from --seed.
         out: The folder for results.json, comparison.html, the runs and their logs.
         jobs: Trainings at once; the cores are shared among them.

@@ -80,7 +80,8 @@ def compare(
 
     Args:
         data: a folder, a file or the name of a known set, as for `pretrain`.
-        views: the view sources; `randaugment:15` is RandAugment with the magnitude 15.
+        views: the view sources; `randaugment:15` is RandAugment with the magnitude 15, `coviews:table` is searched
+            by table.
         seeds: pretraining seeds of each, counted from the setting `seed`.
         settings: what `options` change; the defaults of PretrainSettings if none.
         out: the folder for results.json, comparison.html, the runs and their logs.

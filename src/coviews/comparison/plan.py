@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coviews.config import FROM_PYTHON, PretrainSettings
+from coviews.config import FROM_PYTHON, PretrainSettings, changed_settings
 from coviews.errors import CoviewsError
+from coviews.find_policy import SEARCHES
+from coviews.policies.tilted import COOPERATIVE
 
 VIEWS = ("simclr", "random", "uniform", "randaugment", "hardviews", "indepviews", "coviews")
 
@@ -64,18 +66,27 @@ class Plan:
 
 
 def view_variants(settings: PretrainSettings, views: Sequence[str]) -> dict[str, PretrainSettings]:
-    """A variant for each view source; `randaugment:15` is RandAugment with the magnitude 15."""
+    """A variant for each view source; `randaugment:15` has the magnitude 15, `coviews:table` is searched by table."""
     found: dict[str, PretrainSettings] = {}
     for name in views:
         if name in found:
             raise CoviewsError(f"{name} is named twice in --views")
-        kind, _, strength = name.partition(":")
-        if strength and (kind != "randaugment" or not strength.isascii() or not strength.isdecimal()):
-            raise CoviewsError(f"only RandAugment has a magnitude, written as randaugment:15, not {name!r}")
-        changes = {"magnitude": int(strength)} if strength else {}
         called = Path(name).stem if name.endswith(".safetensors") else name
-        found[called] = settings.replaced(views=kind, **changes)
+        found[called] = changed_settings(settings, _changes(name))
     return found
+
+
+def _changes(name: str) -> dict[str, Any]:
+    kind, _, how = name.partition(":")
+    if not how:
+        return {"views": kind}
+    if kind == "randaugment" and how.isascii() and how.isdecimal():
+        return {"views": kind, "magnitude": int(how)}
+    if kind in COOPERATIVE and how in SEARCHES:
+        return {"views": kind, "search": {"by": how}}
+    raise CoviewsError(
+        f"{name!r} is no view source: only randaugment:15 and coviews:{'|'.join(SEARCHES)} have a second part"
+    )
 
 
 def folder_name(variant: str) -> str:
