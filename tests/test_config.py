@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from coviews import CoviewsError, PPOSettings, SearchSettings, TableSettings, space, view_source
+from coviews.build import fixed_source
 from coviews.cli.pretrain import has_data, starting_settings
 from coviews.config import OF_THE_MACHINE, PretrainSettings, read_settings
 from coviews.recipes import PRESETS, preset
@@ -171,3 +173,20 @@ def test_without_data_the_demonstration_is_meant(tmp_path):
 )
 def test_data_is_found_among_options(arguments, there):
     assert has_data(arguments.split()) is there
+
+
+def test_unlearned_views_have_the_operations_steps_and_strength_of_the_settings():
+    """A control must be like what it is the control of."""
+    settings = PretrainSettings(views="uniform", space="all", search=SearchSettings(steps=3, p=0.5))
+    source = fixed_source(settings)
+    drawn = source.sample(2, np.random.default_rng(0))
+    assert (drawn.space.name, drawn.steps, drawn.p) == ("all", 3, 0.5)
+    drawn = fixed_source(settings.replaced(views="random")).sample(2, np.random.default_rng(0))
+    assert (drawn.space.name, drawn.steps, drawn.p) == ("all", 3, 1.0)
+    assert drawn.space.levels > 100
+    hard = settings.replaced(views="hardviews", hard_source="uniform", hard_views=5)
+    drawn = fixed_source(hard).sample(2, np.random.default_rng(0))
+    assert (drawn.space.name, drawn.views) == ("all", 5)
+    drawn = fixed_source(settings.replaced(views="randaugment", magnitude=3)).sample(2, np.random.default_rng(0))
+    assert (drawn.space.name, drawn.steps) == ("randaugment", 2)
+    assert fixed_source(settings.replaced(views="coviews")) is None

@@ -14,7 +14,6 @@ from coviews.learners.encoder_file import load_encoder
 from coviews.learners.encoders import check_encoder, make_encoder
 from coviews.learners.method import Method
 from coviews.learners.methods import make_method
-from coviews.policies.fixed import view_source
 from coviews.policies.learned import load_policy
 from coviews.policies.subpolicy import ViewSource
 
@@ -110,8 +109,5 @@ def fixed_source(settings: PretrainSettings) -> ViewSource | None:
     if s.learns_views:
         return None
     if s.views == "hardviews":
-        options = {"magnitude": s.magnitude} if s.hard_source == "randaugment" else {}
-        return view_source(s.hard_source, views=s.hard_views, **options)
-    if s.views.endswith(".safetensors"):
-        return load_policy(s.views)
-    return view_source(s.views, **({"magnitude": s.magnitude} if s.views == "randaugment" else {}))
+        return s.named_source(s.hard_source, views=s.hard_views)
+    return load_policy(s.views) if s.views.endswith(".safetensors") else s.named_source(s.views)

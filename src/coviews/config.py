@@ -17,8 +17,8 @@ import yaml
 
 from coviews.errors import CoviewsError, unknown
 from coviews.find_policy import SearchSettings
-from coviews.ops.space import FINE, SPACES, space
-from coviews.policies.fixed import FIXED, Uniform, view_source
+from coviews.ops.space import SPACES
+from coviews.policies.fixed import FIXED, view_source
 from coviews.policies.learned import COOPERATIVE
 from coviews.policies.subpolicy import ViewSource
 
@@ -117,8 +117,8 @@ class PretrainSettings:
     warm_start: bool = False
     """Each search by ppo goes on from the last policy instead of starting anew."""
     space: str | None = None
-    """Which operations a learned policy has: autoaugment (the paper's, the default), simclr, simclr-wide, all,
-    randaugment or trivialaugment."""
+    """Which operations learned, uniform and random views have: autoaugment (the paper's, the default), simclr,
+    simclr-wide, all, randaugment or trivialaugment."""
     prior: str = "uniform"
     """What a search by table departs from: uniform, random, randaugment, trivialaugment or simclr."""
     search: SearchSettings = field(default_factory=SearchSettings)
@@ -238,13 +238,19 @@ class PretrainSettings:
 
     def first_source(self) -> ViewSource:
         """Who makes the views before a policy is learned: random ones, or the table's prior."""
+        name = self.prior if self.by_table else "random"
+        return self.named_source(name, **({"steps": self.search.steps} if name == "randaugment" else {}))
+
+    def named_source(self, name: str, **options: Any) -> ViewSource:
+        """A fixed view source, with these settings' operations, steps and strength where it has a choice of them."""
         s = self.search
-        if not self.by_table or self.prior == "random":
-            return Uniform(space(self.space_name, levels=FINE), s.steps, 1.0, 2)
-        if self.prior == "uniform":
-            return Uniform(space(self.space_name), s.steps, s.p, 2)
-        options = {"steps": s.steps, "magnitude": self.magnitude} if self.prior == "randaugment" else {}
-        return view_source(self.prior, **options)
+        if name in ("random", "uniform"):
+            options |= {"steps": s.steps, "space_name": self.space_name}
+        if name == "uniform":
+            options["p"] = s.p
+        if name == "randaugment":
+            options["magnitude"] = self.magnitude
+        return view_source(name, **options)
 
     def searches_at(self, epoch: int) -> bool:
         """Whether a search comes before this epoch (counted from 1): after the warm-up, and then every K."""

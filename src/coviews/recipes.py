@@ -4,7 +4,7 @@ from coviews.config import PretrainSettings
 from coviews.errors import unknown
 from coviews.find_policy import SearchSettings
 
-_PAPER = PretrainSettings(encoder="resnet50", batch_size=512, search=SearchSettings.paper())
+_PAPER = PretrainSettings(encoder="resnet50", batch_size=512, space="autoaugment", search=SearchSettings.paper())
 
 PRESETS: dict[str, PretrainSettings] = {
     "demo": PretrainSettings(

@@ -7,7 +7,7 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 
-from coviews.cli.options import check_range
+from coviews.cli.options import Text, check_range
 from coviews.data.choice import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
@@ -30,6 +30,7 @@ def preview(
     pairs: int = 3,
     seed: int = 0,
     size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+    space: Text = None,
     magnitude: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
     crop: bool = True,
     flip: bool = True,
@@ -45,6 +46,7 @@ def preview(
         pairs: How many pairs of views to show of each.
         seed: Chooses the images and everything that is drawn.
         size: The side of the images in pixels, if not their own.
+        space: The operations of random and uniform views: autoaugment (the default), simclr, simclr-wide or all.
         magnitude: RandAugment's magnitude, 0 to 30.
         crop: Cut a random part out of each view, after the operations.
         flip: Mirror half of the views.
@@ -52,7 +54,7 @@ def preview(
     check_range("rows", rows, 1, 100)
     check_range("pairs", pairs, 1, 20)
     check_range("seed", seed, 0, 2**63)
-    source = _source(views, magnitude)
+    source = _source(views, magnitude, space)
     check_picture(out)
     images = load_images(data, size=size, limit=max(_ENOUGH, rows), progress=True)
     generator = np.random.default_rng(seed)
@@ -78,16 +80,19 @@ def preview(
     print(f"wrote {out}: {views} views of {len(shown)} image{'s' if len(shown) > 1 else ''}")
 
 
-def _source(views: str, magnitude: int | None) -> ViewSource:
-    if views.endswith(".safetensors"):
-        source: ViewSource = load_policy(views)
-    elif magnitude is not None and views == "randaugment":
-        return view_source(views, magnitude=magnitude)
-    else:
-        source = view_source(views)
+def _source(views: str, magnitude: int | None, space: str | None) -> ViewSource:
+    options: dict[str, object] = {}
+    if not views.endswith(".safetensors"):
+        view_source(views)  # a wrong name is what is to be said first
     if magnitude is not None:
-        raise CoviewsError(f"--magnitude is an option of --views randaugment, not of {views!r}")
-    return source
+        if views != "randaugment":
+            raise CoviewsError(f"--magnitude is an option of --views randaugment, not of {views!r}")
+        options["magnitude"] = magnitude
+    if space is not None:
+        if views not in ("random", "uniform"):
+            raise CoviewsError(f"--space is an option of --views random and uniform, not of {views!r}")
+        options["space_name"] = space
+    return load_policy(views) if views.endswith(".safetensors") else view_source(views, **options)
 
 
 def _captions(images: ImageSet, shown: NDArray[np.int64]) -> list[str]:

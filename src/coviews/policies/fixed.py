@@ -72,8 +72,9 @@ class SimCLR:
         return Subpolicies(chosen, ops, generator.integers(0, chosen.levels, ops.shape, np.int16))
 
 
-def _random(views: int = 2, steps: int = 2) -> ViewSource:
-    return Uniform(space("autoaugment", levels=FINE), steps, 1.0, views)
+def _random(views: int = 2, steps: int = 2, space_name: str = "autoaugment") -> ViewSource:
+    binned = space_name in ("randaugment", "trivialaugment")  # these have levels of their own
+    return Uniform(space(space_name, levels=None if binned else FINE), steps, 1.0, views)
 
 
 def _uniform(views: int = 2, steps: int = 2, p: float = 0.8, space_name: str = "autoaugment") -> ViewSource:

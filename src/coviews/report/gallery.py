@@ -14,7 +14,6 @@ from coviews.data.choice import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
-from coviews.policies.fixed import view_source
 from coviews.policies.learned import load_policy
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import Subpolicies, ViewSource
@@ -151,8 +150,7 @@ def _sources(run: RunRecord, settings: PretrainSettings) -> dict[str, ViewSource
         return {"views of the policy that was given": load_policy(settings.views)}
     hard = settings.views == "hardviews"
     name = settings.hard_source if hard else settings.views
-    options = {"magnitude": settings.magnitude} if name == "randaugment" else {}
-    return {f"{name} views{', of which hardviews chooses' if hard else ''}": view_source(name, **options)}
+    return {f"{name} views{', of which hardviews chooses' if hard else ''}": settings.named_source(name)}
 
 
 def picture(pixels: NDArray[np.uint8], words: str) -> Picture:
