@@ -120,7 +120,7 @@ def test_without_labels_nobody_wins(here, tmp_path):
         progress=False,
     )  # fmt: skip
     assert "Without labels" in made.sentence
-    assert made.table.heads[:2] == ["views", "RankMe"]
+    assert made.table.heads[:2] == ["", "RankMe"]
     # with some labelled images there is an accuracy
     probed = compare(
         str(tmp_path / "images.npy"), settings=TINY, views=["random"], seeds=1, out=tmp_path / "d", progress=False,
@@ -324,7 +324,7 @@ def test_the_table_holds_mean_deviation_difference_time_and_search():
     runs = [result("a", 0, 50.0), result("a", 1, 52.0), result("b", 0, 40.0), result("b", 1, 43.0)]
     table = standings(Results({"a": SMALL, "b": SMALL}, {}, runs), ["b", "a"])
     assert table.heads == [
-        "views", "linear probe in %", "kNN in %", "to the best, ± 95 %", "RankMe", "time a run", "in searches", "seeds",
+        "", "linear probe in %", "kNN in %", "to the best, ± 95 %", "RankMe", "time a run", "in searches", "seeds",
     ]  # fmt: skip
     assert table.rows[0] == ["a", "51.0 ± 1.4", "46.0 ± 1.4", "", "50.0 ± 0.0", "0:10", "20%", "2"]
     assert table.rows[1] == ["b", "41.5 ± 2.1", "36.5 ± 2.1", "-9.5 ± 6.4", "50.0 ± 0.0", "0:10", "20%", "2"]

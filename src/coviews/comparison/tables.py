@@ -47,7 +47,7 @@ def standings(results: Results, variants: Sequence[str]) -> Rows:
     found = scores(results, variants, main) if main else {}
     means = {name: statistics.fmean(s.values()) for name, s in found.items() if s}
     best = max(means, key=lambda name: means[name]) if means else None
-    heads = ["views", *(f"{MEASURES[m]} in %" for m in measures)]
+    heads = ["", *(f"{MEASURES[m]} in %" for m in measures)]
     heads += ["to the best, ± 95 %"] if best else []
     heads += ["RankMe", "time a run", "in searches", "seeds"]
     rows = []

@@ -71,10 +71,10 @@ def _draw_lines(axes: Any, chart: LineChart) -> None:
             style = {"color": "0.7", "lw": 0.8, "ls": ":" if line.dashed else "-", "zorder": 1}
         else:
             own = PALETTE[coloured % len(PALETTE)] if line.shade is None else _rgb(shade(line.shade))
-            style, coloured = (
-                {"color": own, "lw": 1.6, "marker": "o" if len(line.x) <= 30 else None, "ms": 3},
-                coloured + 1,
-            )
+            again = line.shade is None and coloured >= len(PALETTE)  # all colours were there before
+            marker = "o" if len(line.x) <= 30 else None
+            style = {"color": own, "lw": 1.6, "marker": marker, "ms": 3, "ls": "--" if again else "-"}
+            coloured += 1
         axes.plot(line.x, line.y, label=None if line.faint else line.name, **style)
     axes.set_ylabel(chart.y_title)
     axes.grid(color="0.9", lw=0.6)

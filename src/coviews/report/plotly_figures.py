@@ -7,7 +7,7 @@ from typing import Any
 from coviews.report.charts import BarChart, Chart, LineChart, Matrix
 
 # Okabe and Ito's colours, which people with any colour vision tell apart, without black and yellow
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7f7f7f")
 # viridis, on white without its brightest end and on black without its darkest, which would be lost
 _ON_LIGHT = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98))
 _ON_DARK = ((65, 100, 170), (33, 145, 140), (94, 201, 98), (253, 231, 37))
@@ -63,6 +63,8 @@ def _lines(chart: LineChart) -> dict[str, Any]:
         meta: dict[str, Any] = {"faint": True}  # for the page, which knows whether it is light or dark
         if not line.faint and not line.dashed:
             own = PALETTE[coloured % len(PALETTE)]
+            if line.shade is None and coloured >= len(PALETTE):  # all colours were there before
+                style["dash"] = "dash"
             style["color"] = own if line.shade is None else shade(line.shade)
             meta = {"dark": _ON_BLACK.get(own, own) if line.shade is None else shade(line.shade, dark=True)}
             coloured += 1

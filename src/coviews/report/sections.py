@@ -82,7 +82,7 @@ def pictures(found: Gallery) -> str:
 
 
 def _is_number(cell: str | Fact) -> bool:
-    return isinstance(cell, str) and (not cell or cell[:1].isdecimal())
+    return isinstance(cell, str) and (cell in ("", "–") or cell.lstrip("+-")[:1].isdecimal())
 
 
 def _cell(cell: str | Fact) -> str:
