@@ -63,8 +63,14 @@ _RANDAUGMENT: dict[str, Changes] = {
 }  # fmt: skip
 _CONTROLS: dict[str, Changes] = {"SimCLR's recipe": {"views": "simclr"}, "Uniform": {"views": "uniform"}}
 _OTHERS: dict[str, Changes] = {
-    **_CONTROLS, "RandAug M=9": _RANDAUGMENT["RandAug M=9"], "Hard views": {"views": "hardviews"},
-}  # fmt: skip
+    **_CONTROLS,
+    "RandAug M=9": _RANDAUGMENT["RandAug M=9"],
+    "Hard views": {"views": "hardviews"},
+    "IndepViews by table": {"views": "indepviews", "search": {"by": "table"}},
+    "CoViews by table": {"views": "coviews", "search": {"by": "table"}},
+    "Uniform in all operations": {"views": "uniform", "space": "all"},
+    "CoViews by table in all operations": {"views": "coviews", "search": {"by": "table"}, "space": "all"},
+}
 _SETS = {
     "CIFAR-10": "paper-cifar10", "CIFAR-100": "paper-cifar100", "SVHN": "paper-svhn", "STL10": "paper-stl10",
     "TinyImageNet": "paper-tinyimagenet",
