@@ -29,7 +29,9 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(("method", "by"), [("simclr", "ppo"), ("moco", "ppo"), ("simclr", "table")])
+@pytest.mark.parametrize(
+    ("method", "by"), [("simclr", "ppo"), pytest.param("moco", "ppo", marks=pytest.mark.slow), ("simclr", "table")]
+)
 def test_killed_at_any_moment_and_resumed(method, by, tmp_path):
     command = [sys.executable, HERE / "killed_runs.py", method, tmp_path, by]
     done = subprocess.run(command, env=ALONE, capture_output=True, text=True, timeout=400)
