@@ -1,6 +1,5 @@
 """The run directory: settings, metrics, checkpoints, policies; whole after a kill at any moment."""
 
-import fcntl
 import io
 import json
 import os
@@ -15,6 +14,7 @@ import torch
 from coviews.atomic import write_whole
 from coviews.config import PretrainSettings, read_settings
 from coviews.errors import CoviewsError
+from coviews.locked import lock_folder
 from coviews.policies.learned import AnyPolicy, load_policy
 
 FORMAT = 1  # of the checkpoint; goes up when an older reader would misread a newer one
@@ -171,15 +171,8 @@ class Run:
             shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
     def _take_lock(self) -> None:
-        if self._lock is not None:
-            return
-        try:
-            self._lock = open(self.path / ".lock", "w")  # noqa: SIM115 - held for as long as the run is open
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise CoviewsError(f"another process is at work in {self.path}") from error
-        except OSError as error:
-            raise CoviewsError(f"cannot write to {self.path}: {error.strerror}") from error
+        if self._lock is None:
+            self._lock = lock_folder(self.path)
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 """`compare`: train each view source at the same budget, judge all in the same way, and say who wins."""
 
-import fcntl
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -23,6 +22,7 @@ from coviews.config import PretrainSettings
 from coviews.display import Display, duration
 from coviews.errors import CoviewsError
 from coviews.evaluation.tables import as_text
+from coviews.locked import lock_folder
 
 RESULTS = "results.json"
 
@@ -126,11 +126,12 @@ def carry_out(plan: Plan, out: Path, *, jobs: int = 1, dry_run: bool = False, pr
     results.agree(plan, out / RESULTS)
     with Display(progress) as display:
         to_do = [job for job in plan.jobs if results.get(job.variant, job.seed) is None]
-        expected = _expected(to_do, threads)
+        expected = _expected(to_do, threads, progress)
         display.line(_announcement(plan, to_do, sum(expected.values()) / max(1, min(jobs, len(to_do))), jobs))
         if dry_run or not to_do:
             return Comparison(out, plan, results, {})
-        with _lock(out):
+        _make_folder(out)
+        with lock_folder(out):
             workers = Workers(out, expected, jobs, threads, display)
 
             def keep(job: Job) -> str:
@@ -172,7 +173,7 @@ def rich_table(rows: Rows) -> Table:
     return table
 
 
-def _expected(jobs: Sequence[Job], threads: int) -> dict[str, float]:
+def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, float]:
     """The seconds of each job; the data is looked at once, so that a mistake is seen before hours of training."""
     if not jobs:
         return {}
@@ -186,7 +187,7 @@ def _expected(jobs: Sequence[Job], threads: int) -> dict[str, float]:
         s = job.settings
         data = (s.data, s.test_data, s.size, s.channels, s.subset, s.subset_seed, s.data_root)
         if data not in loaded:
-            loaded[data] = load_data(s, s.data, 1, True)
+            loaded[data] = load_data(s, s.data, 1, progress)
         images, test = loaded[data]
         work = (data, s.encoder, s.method, s.batch_size, s.projector)
         if work not in paces:
@@ -205,17 +206,11 @@ def _announcement(plan: Plan, to_do: Sequence[Job], seconds: float, jobs: int) -
     return f"{said}; about {duration(seconds)} on this machine{f', {jobs} at once' if jobs > 1 else ''}"
 
 
-def _lock(folder: Path) -> IO[str]:
-    """Only one process may work in a folder; until the file is closed, it is this one."""
+def _make_folder(path: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = open(folder / ".lock", "w")  # noqa: SIM115 - held for as long as there is work
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise CoviewsError(f"another process is at work in {folder}") from error
+        path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CoviewsError(f"cannot write to {folder}: {error.strerror}") from error
-    return file
+        raise CoviewsError(f"cannot write to {path}: {error.strerror}") from error
 
 
 def failure(failed: Mapping[str, str]) -> CoviewsError:
