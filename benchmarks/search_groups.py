@@ -1,0 +1,121 @@
+"""Would PPO learn faster from subpolicies that are scored on the same images? (docs/search-study.md)
+
+The search scores 32 subpolicies on four images each, drawn anew for each of them, with the rest of the batch as
+negatives. Most of a score is then the images and crops, not the subpolicy. Here all subpolicies of an iteration see the
+same images with the same crops, flips and applied steps, against the same bank of negatives, so that what is compared
+differs in the subpolicy alone; the group's mean is the baseline, as it is in any case. Encoder passes are equal, but for
+those of the bank (once for a search, as many as two iterations). The encoder, the judge and the seeds are those of
+search_study.py. By hand: some minutes on two cores.
+
+    python benchmarks/search_groups.py path/to/images --json docs/results/search-groups.json
+"""
+
+import argparse
+import json
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import coviews
+from coviews import PPOSettings, ViewSettings
+from coviews.learners.encoders import make_projector
+from coviews.learners.frozen import evaluating
+from coviews.policies.learned import Policy
+from coviews.scorer import Scorer, encoder_losses
+from coviews.search.ppo import PPO, Scores
+from measure import versions
+from search_study import BASE, UNIFORM, judge, train
+
+BANK = 127  # images, two views each: as many negatives as in a batch of 128
+
+
+@dataclass
+class Group:
+    """Scores subpolicies on the same images, crops, flips, applied steps and negatives."""
+
+    encoder: nn.Module
+    scorer: Scorer  # for the images, the reference and the reward
+    images_each: int
+
+    def __post_init__(self) -> None:
+        self.bank = self.features(self.scorer.images[: BANK + 1][1:], UNIFORM.sample(BANK, self.scorer.generator))
+
+    def features(self, images: np.ndarray, subpolicies: object, seed: int = 0) -> torch.Tensor:
+        v = self.scorer.views
+        made = coviews.make_views(
+            images, subpolicies, np.random.default_rng(seed), crop=v.crop, flip=v.flip, fill=v.fill
+        )
+        with torch.no_grad():
+            x = torch.cat(list(coviews.to_tensors(made, v.mean, v.std)))
+            return F.normalize(self.encoder(x), dim=1)
+
+    def __call__(self, subpolicies) -> Scores:
+        s, n = self.scorer, self.images_each
+        images = s.images[s.generator.choice(np.arange(BANK + 1, len(s.images)), n, replace=False)]
+        seed = int(s.generator.integers(2**32))
+        found = [self.features(images, subpolicies[np.full(n, i)], seed) for i in range(len(subpolicies))]
+        z1, z2 = (torch.stack([f.chunk(2)[view] for f in found]).flatten(0, 1) for view in (0, 1))
+        same = (z1 * z2).sum(1) / 0.5
+        others = [torch.logsumexp(z @ self.bank.T / 0.5, 1) for z in (z1, z2)]
+        losses = sum(torch.logaddexp(same, other) - same for other in others) / 2
+        each = losses.view(len(subpolicies), n).mean(1).double().numpy()
+        return Scores(s.reward(each, s.reference, s.chance), s.reward.over(each, s.reference, s.chance))
+
+
+def learn(encoder, images, views, settings: PPOSettings, seed: int, *, images_each: int, grouped: bool):
+    half, generator = len(images) // 2, np.random.default_rng(seed)
+    policy = Policy.untrained(coviews.space("autoaugment"), generator, kind="coviews", steps=2, p=0.8)
+    losses = encoder_losses(encoder, 0.5)
+    scorer = Scorer(losses, images[:half], BASE.reward, generator, images_each=images_each, views=views)
+    with evaluating(encoder), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scorer.measure_reference(UNIFORM, BASE.reference_batches)
+        ppo = PPO(policy, Group(encoder, scorer, images_each) if grouped else scorer, generator, settings)
+        steps = list(ppo)
+    return judge(encoder, images[half:], views, BASE.reward, policy) | {"entropy": steps[-1].entropy}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", help="a folder of images, or shapes")
+    parser.add_argument("--json", type=Path, default=Path("search-groups.json"), help="written as it goes")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--limit", type=int, default=5000)
+    asked = parser.parse_args()
+
+    images = coviews.load_images(asked.data, limit=asked.limit).images
+    images = images[np.random.default_rng(0).permutation(len(images))]
+    views = ViewSettings.of(images)
+    torch.manual_seed(0)
+    backbone = coviews.make_encoder("resnet8")
+    encoder = nn.Sequential(backbone, make_projector(backbone.feature_count, 512, 128))
+    train(encoder, images, views, asked.epochs, np.random.default_rng(0))
+    results = {
+        "versions": versions("coviews", "numpy", "torch", "numba", "pillow"),
+        "images": len(images), "epochs": asked.epochs, "seeds": asked.seeds,
+        "uniform": judge(encoder, images[len(images) // 2 :], views, BASE.reward, UNIFORM), "runs": [],
+    }  # fmt: skip
+    print("uniform", {k: round(v, 3) for k, v in results["uniform"].items()}, flush=True)
+    for iterations in (100, 25):
+        for each in (4, 1) if iterations == 25 else (4,):
+            for rate in (1e-3,) if iterations == 100 else (1e-3, 2e-3, 4e-3):
+                for grouped in (False, True):
+                    settings = replace(BASE.ppo, iterations=iterations, learning_rate=rate, samples=128 // each)
+                    how = {"images_each": each, "grouped": grouped}
+                    runs = [learn(encoder, images, views, settings, s, **how) for s in range(asked.seeds)]
+                    name = {"iterations": iterations, "learning_rate": rate, **how}
+                    results["runs"].append(name | {"seeds": runs})
+                    asked.json.write_text(json.dumps(results) + "\n")
+                    told = {k: f"{np.mean([r[k] for r in runs]):.3f}" for k in runs[0]}
+                    spread = np.std([r["reward"] for r in runs], ddof=1) if len(runs) > 1 else 0
+                    print(name, told, f"± {spread:.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
