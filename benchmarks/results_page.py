@@ -1,0 +1,138 @@
+"""The tables and the picture of docs/results.md and the README, from the results files: no figure is typed by hand.
+
+A table stands between `<!-- NAME -->` and `<!-- end -->`, and is made anew where it stands.
+
+    python benchmarks/results_page.py
+"""
+
+import re
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+
+from coviews.comparison.results import Results, read_results
+from coviews.comparison.tables import Rows, scores, spread
+from coviews.comparison.verdict import paired
+
+ROOT = Path(__file__).parent.parent
+RESULTS, PAGES, FIGURE = ROOT / "docs" / "results", ("docs/results.md", "README.md"), ROOT / "docs/figures/study.png"
+LEARNED, FIXED = ("CoViews", "IndepViews", "CoViews by table", "IndepViews by table"), ("Uniform", "Random")
+
+
+def short(name: str) -> str:
+    """The row's name without its column's."""
+    return name.split(", ")[0]
+
+
+def ranked(results: Results, measure: str = "linear") -> list[str]:
+    found = scores(results, list(results.variants), measure)
+    done = [name for name in results.variants if found[name]]
+    return sorted(done, key=lambda name: -statistics.fmean(found[name].values()))
+
+
+def standings(results: Results, measures: Sequence[str] = ("linear", "knn")) -> Rows:
+    heads = {"linear": "linear probe", "knn": "kNN"}
+    rows = []
+    for name in ranked(results, measures[0]):
+        runs = results.of(name)
+        cells = [spread([r.accuracy[m] for r in runs]) for m in measures]
+        rows.append([short(name), *cells, spread([r.quality["rankme"] for r in runs]), str(len(runs))])
+    untrained = next((r.untrained for r in results.runs if r.untrained), None)  # the same weights for all
+    if untrained:
+        rows.append(["*untrained encoder*", *(spread([untrained[m]]) for m in measures), "", "1"])
+    return Rows(["accuracy in %", *(heads[m] for m in measures), "RankMe", "seeds"], rows)
+
+
+def differences(results: Results) -> Rows:
+    """What learning adds to views that are drawn without it, paired over the seeds."""
+    rows = []
+    for one in LEARNED:
+        for other in FIXED:
+            cells = [_difference(results, one, other, measure) for measure in ("linear", "knn")]
+            if any(cells):
+                rows.append([f"{one} over {other}", *cells])
+    return Rows(["points, ± 95 %", "linear probe", "kNN"], rows)
+
+
+def _difference(results: Results, one: str, other: str, measure: str) -> str:
+    found = {short(name): s for name, s in scores(results, list(results.variants), measure).items()}
+    gap = paired(found.get(one, {}), found.get(other, {}))
+    return "" if gap is None else str(gap)
+
+
+def overhead(results: Results) -> Rows:
+    """The time of runs over that of the first variant, less 1, by seed."""
+    names = list(results.variants)
+    base = {r.seed: r.seconds for r in results.of(names[0])}
+    rows = []
+    for name in names:
+        runs = [r for r in results.of(name) if r.seed in base]
+        extra = [r.seconds / base[r.seed] - 1 for r in runs]
+        share = [r.searching / r.seconds for r in runs]
+        told = f"{statistics.fmean(extra):+.2f}" if runs and name != names[0] else "–"
+        rows.append([short(name), told, f"{statistics.fmean(share):.0%}" if runs else "–", str(len(runs))])
+    return Rows(["", "time over Random's, less 1", "of it in searches", "seeds"], rows)
+
+
+def made(results: Results) -> str:
+    learned, judged = results.runs[0].images
+    with_what = "; ".join(sorted({r.made for r in results.runs}))
+    return f"{learned:,} training images, {judged:,} test images; {with_what}.\n\n"
+
+
+def plot(results: Results, path: Path) -> None:
+    """Each seed a point, the mean a bar."""
+    names = ranked(results)
+    figure, axes = plt.subplots(1, 2, figsize=(9, 0.8 + 0.32 * len(names)), sharey=True)
+    for axis, (measure, title) in zip(axes, {"linear": "linear probe", "knn": "kNN"}.items(), strict=True):
+        untrained = [r.untrained[measure] for r in results.runs if measure in r.untrained]
+        axis.axvline(statistics.fmean(untrained), color="0.6", linestyle=":")
+        for y, name in enumerate(names):
+            values = list(scores(results, [name], measure)[name].values())
+            colour = "#d55e00" if "Views" in name else "#0072b2"
+            axis.plot(values, [y] * len(values), "o", color=colour, alpha=0.6)
+            axis.plot(statistics.fmean(values), y, "|", color="black", markersize=14)
+        axis.set_xlabel(f"{title}, accuracy in % (dotted: untrained)")
+        axis.grid(axis="x", color="0.9")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_yticks(range(len(names)), [short(name) for name in names])
+    axes[0].invert_yaxis()
+    figure.tight_layout()
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
+TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
+    "study": ("less-data", lambda r: made(r) + standings(r).markdown()),
+    "study in short": ("less-data", lambda r: standings(r).markdown()),
+    "learned over fixed": ("less-data", lambda r: differences(r).markdown()),
+    "overhead": ("overhead", lambda r: made(r) + overhead(r).markdown()),
+    "threshold": ("threshold", lambda r: made(r) + standings(r).markdown()),
+    "tolerance": ("tolerance", lambda r: made(r) + standings(r).markdown()),
+    "moco": ("moco", lambda r: made(r) + standings(r, ("knn", "linear")).markdown()),
+}
+
+
+def filled(text: str) -> str:
+    """The same page, its tables made anew."""
+
+    def table(match: re.Match[str]) -> str:
+        source, make = TABLES[match[1]]
+        results = read_results(RESULTS / f"{source}.json")
+        body = make(results) if results.runs else "Not run yet.\n"
+        return f"<!-- {match[1]} -->\n{body}<!-- end -->"
+
+    return re.sub(rf"<!-- ({'|'.join(TABLES)}) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
+
+
+def main() -> None:
+    for name in PAGES:
+        page = ROOT / name
+        page.write_text(filled(page.read_text()))
+    plot(read_results(RESULTS / "less-data.json"), FIGURE)
+
+
+if __name__ == "__main__":
+    main()
