@@ -1,11 +1,11 @@
 """Would PPO learn faster from subpolicies that are scored on the same images? (docs/search-study.md)
 
 The search scores 32 subpolicies on four images each, drawn anew for each of them, with the rest of the batch as
-negatives. Most of a score is then the images and crops, not the subpolicy. Here all subpolicies of an iteration see the
-same images with the same crops, flips and applied steps, against the same bank of negatives, so that what is compared
-differs in the subpolicy alone; the group's mean is the baseline, as it is in any case. Encoder passes are equal, but for
-those of the bank (once for a search, as many as two iterations). The encoder, the judge and the seeds are those of
-search_study.py. By hand: some minutes on two cores.
+negatives. Most of a score is then the images and crops, not the subpolicy. Here all subpolicies of an iteration see
+the same images with the same crops, flips and applied steps, against the same bank of negatives, so that what is
+compared differs in the subpolicy alone; the group's mean is the baseline, as it is in any case. Encoder passes are
+equal, but for those of the bank (once for a search, as many as in one iteration). The encoder is trained, and policies
+are judged, as in search_study.py. By hand: a quarter of an hour on two cores.
 
     python benchmarks/search_groups.py path/to/images --json docs/results/search-groups.json
 """

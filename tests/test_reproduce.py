@@ -67,6 +67,14 @@ def test_the_papers_scale_is_the_papers():
     assert RECIPES["table-linear"].printed("CoViews", "TinyImageNet") == 36.29
 
 
+def test_a_lower_precision_is_that_of_all_trainings(here, quick, tmp_path):
+    asked = {"rows": "Random,CoViews", "epochs": 1, "seeds": 1, "precision": "bf16-mixed", "progress": False}
+    made = reproduce("table-moco", data="shapes:140", out=tmp_path / "r", **asked)
+    assert made.comparison is not None
+    assert made.comparison.failed == {}
+    assert [s.precision for s in made.comparison.results.variants.values()] == ["bf16-mixed"] * 2
+
+
 def test_list_and_bad_names(tmp_path, capsys):
     assert main(["reproduce", "--list"]) == 0
     listed = capsys.readouterr().out
@@ -74,6 +82,7 @@ def test_list_and_bad_names(tmp_path, capsys):
     for arguments, said in [
         (["table-liner"], "did you mean 'table-linear'"),
         (["table-linear", "--scale", "smal"], "did you mean 'small'"),
+        (["table-linear", "--precision", "bf16"], "did you mean 'bf16-mixed'"),
         (["table-linear", "--rows", "CoView"], "did you mean 'CoViews'"),
         (["table-linear", "--columns", "cifar"], "CIFAR-10"),
         (["table-linear", "--subset", "100"], "--subset goes with --data"),

@@ -95,6 +95,7 @@ def reproduce(
     rows: Text = None,
     seeds: Int = None,
     epochs: Int = None,
+    precision: Text = None,
     out: MaybePath = None,
     data_root: Path = Path("data"),
     download: bool = False,
@@ -116,6 +117,7 @@ def reproduce(
         rows: Only these, such as Random,CoViews.
         seeds: Pretraining seeds; by default 1 at the paper's scale, as in the paper, and up to 3 at the small one.
         epochs: Other than the scale's; the warm-up and the time between searches shrink with them.
+        precision: Of all trainings, as for pretrain: bf16-mixed is faster where the processor or GPU can do it.
         out: The folder; by default reproduced/NAME-SCALE.
         data_root: Where the known data sets are.
         download: Fetch those that are not there.
@@ -134,7 +136,8 @@ def reproduce(
         return
     made = make(
         name, scale=scale, data=data, test_data=test_data, subset=subset, columns=columns, rows=rows, seeds=seeds,
-        epochs=epochs, out=out, data_root=data_root, download=download, jobs=jobs, dry_run=dry_run, progress=progress,
+        epochs=epochs, precision=precision, out=out, data_root=data_root, download=download, jobs=jobs,
+        dry_run=dry_run, progress=progress,
     )  # fmt: skip
     if dry_run:
         return

@@ -28,7 +28,8 @@ class Pace:
 def measured_pace(settings: PretrainSettings, images: ImageSet, threads: int) -> Pace:
     """Time a few steps on the CPU; where there is another accelerator, a run will be faster."""
     s, before = settings, torch.get_num_threads()
-    with torch.random.fork_rng():
+    lower = torch.autocast("cpu", torch.bfloat16, enabled=s.precision == "bf16-mixed")
+    with torch.random.fork_rng(), lower:
         torch.set_num_threads(threads)
         try:
             method = build_method(s, images, None)

@@ -81,6 +81,7 @@ def reproduce(
     rows: str | None = None,
     seeds: int | None = None,
     epochs: int | None = None,
+    precision: str | None = None,
     out: str | Path | None = None,
     data_root: str | Path = "data",
     download: bool = False,
@@ -101,6 +102,7 @@ def reproduce(
         rows: only these, such as "Random,CoViews".
         seeds: pretraining seeds; by default 1 at the paper's scale (as the paper) and up to 3 at the small one.
         epochs: other than the scale's; warm-up and the time between searches shrink with them.
+        precision: of all trainings, as for `pretrain`, such as bf16-mixed.
         out: the folder; by default reproduced/NAME-SCALE.
         data_root: where the known data sets are.
         download: fetch those that are not there.
@@ -122,6 +124,8 @@ def reproduce(
     taken = chosen(rows, found.all_rows, "row")
     over = chosen(columns, found.columns, "column")
     changes: dict[str, Any] = {"data_root": str(data_root), "download": download}
+    if precision is not None:
+        changes["precision"] = precision
     if data is not None:
         over = over[:1]
         own = {"data": str(data), "test_data": None if test_data is None else str(test_data), "subset": subset}
