@@ -249,6 +249,43 @@ def test_bad_input_is_said_before_anything_is_trained(tmp_path, capsys, argument
     assert not (tmp_path / "c" / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("random: {views: uniform}", "random is named twice"),
+        ("[1, 2]", "must hold names"),
+        ("", "must hold names"),
+        ("a: {views: [", "is no YAML"),
+        ("a: uniform", "a must be a mapping"),
+        ("a: {seed: 3}", "a has a seed of its own"),
+        ("a: {search: {table: {hardnes: 1}}}", "did you mean 'search.table.hardness'"),
+        ("a: {epochs: many}", "epochs"),
+    ],
+)
+def test_bad_variants_are_named(tmp_path, capsys, text, said):
+    (tmp_path / "v.yaml").write_text(text)
+    asked = ["compare", "shapes:300", "--views", "random", "--variants", str(tmp_path / "v.yaml")]
+    assert main([*asked, "--out", str(tmp_path / "c")]) == 2
+    assert said in capsys.readouterr().err
+    assert main([*asked[:-1], str(tmp_path / "none.yaml")]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_variants_differ_in_any_setting(here, tmp_path):
+    (tmp_path / "v.yaml").write_text(
+        "easier: {views: uniform, search: {p: 0.4}}\nshorter: {views: random, epochs: 1}\n"
+    )
+    made = compare(settings=TINY, variants=tmp_path / "v.yaml", seeds=1, out=tmp_path / "c", progress=False)
+    found = made.results.variants
+    assert (found["easier"].search.p, found["easier"].epochs) == (0.4, TINY.epochs)
+    assert (found["shorter"].epochs, list(found)) == (1, ["easier", "shorter"])  # no view source that was not asked for
+    assert len(here) == 2
+    both = {"views": ["random"], "variants": {"easier": {"views": "uniform", "search": {"p": 0.4}}}}
+    more = compare(settings=TINY, **both, seeds=1, out=tmp_path / "c", progress=False)
+    assert len(here) == 3  # easier was there
+    assert [row[0] for row in more.table.rows][:2] in (["random", "easier"], ["easier", "random"])
+
+
 def test_data_from_python_is_refused():
     with pytest.raises(CoviewsError, match="by name"):
         Plan({"random": PretrainSettings(data="python: list")}, (0,))

@@ -32,7 +32,8 @@ class SharedSettings(PretrainSettings):
 def compare(
     settings: Annotated[SharedSettings, tyro.conf.arg(name="")],
     *,
-    views: str = "simclr,random,uniform,randaugment,hardviews,indepviews,coviews",
+    views: Text = None,
+    variants: MaybePath = None,
     seeds: int = 3,
     out: Path = Path("comparison"),
     jobs: int = 1,
@@ -53,7 +54,9 @@ def compare(
     Args:
         settings: What is trained.
         views: The view sources, with commas between them: those of pretrain, randaugment:15 for RandAugment with the
-            magnitude 15, coviews:table for the search by table, or files of learned policies.
+            magnitude 15, coviews:table for the search by table, or files of learned policies. By default simclr,
+            random, uniform, randaugment, hardviews, indepviews and coviews, or none where there are variants.
+        variants: A YAML file of names, each with the settings in which it differs from the others.
         seeds: Pretraining seeds of each, counted from --seed.
         out: The folder for results.json, comparison.html, the runs and their logs.
         jobs: Trainings at once; the cores are shared among them.
@@ -70,9 +73,9 @@ def compare(
     from coviews.comparison.compare import compare as run
     from coviews.comparison.compare import failure
 
-    named = [name.strip() for name in views.split(",") if name.strip()]
+    named = None if views is None else [name.strip() for name in views.split(",") if name.strip()]
     made = run(
-        views=named, seeds=seeds, settings=settings.plain, out=out, jobs=jobs, k=k, paper=paper,
+        views=named, variants=variants, seeds=seeds, settings=settings.plain, out=out, jobs=jobs, k=k, paper=paper,
         probe_data=probe_data, probe_test_data=probe_test_data, dry_run=dry_run, figures=figures, progress=progress,
     )  # fmt: skip
     if dry_run:

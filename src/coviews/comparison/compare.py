@@ -13,7 +13,7 @@ from rich.text import Text
 
 from coviews.comparison.charts import progress_charts
 from coviews.comparison.page import comparison_html
-from coviews.comparison.plan import VIEWS, Job, Plan, view_variants
+from coviews.comparison.plan import VIEWS, Job, Plan, named_variants, read_variants, view_variants
 from coviews.comparison.results import MEASURES, Results, collect, read_results
 from coviews.comparison.tables import Rows, main_measure, scores, standings
 from coviews.comparison.verdict import sentence
@@ -59,7 +59,8 @@ class Comparison:
 def compare(
     data: str | Path | None = None,
     *,
-    views: Sequence[str] = VIEWS,
+    views: Sequence[str] | None = None,
+    variants: str | Path | Mapping[str, Any] | None = None,
     seeds: int = 3,
     settings: PretrainSettings | None = None,
     out: str | Path = "comparison",
@@ -81,7 +82,8 @@ def compare(
     Args:
         data: a folder, a file or the name of a known set, as for `pretrain`.
         views: the view sources; `randaugment:15` is RandAugment with the magnitude 15, `coviews:table` is searched
-            by table.
+            by table. By default all, or none where there are variants.
+        variants: what else is compared: names, each with the settings in which it differs, as a mapping or a YAML file.
         seeds: pretraining seeds of each, counted from the setting `seed`.
         settings: what `options` change; the defaults of PretrainSettings if none.
         out: the folder for results.json, comparison.html, the runs and their logs.
@@ -102,10 +104,16 @@ def compare(
         raise CoviewsError(f"--seeds must be 1 or more, not {seeds}")
     if probe_test_data is not None and probe_data is None:
         raise CoviewsError("--probe-test-data goes with --probe-data")
-    variants = view_variants(base, views)
+    named = view_variants(base, VIEWS if views is None and variants is None else views or [])
+    if variants is not None:
+        own = variants if isinstance(variants, Mapping) else read_variants(variants)
+        more = named_variants(base, own, "variants" if isinstance(variants, Mapping) else str(variants))
+        if twice := sorted(named.keys() & more.keys()):
+            raise CoviewsError(f"{twice[0]} is named twice, as a view source and as a variant")
+        named |= more
     probed = {"data": probe_data, "test_data": probe_test_data}
-    judged_on = {name: {k: str(v) for k, v in probed.items() if v is not None} for name in variants}
-    plan = Plan(variants, tuple(range(base.seed, base.seed + seeds)), protocol(k, paper), judged_on)
+    judged_on = {name: {k: str(v) for k, v in probed.items() if v is not None} for name in named}
+    plan = Plan(named, tuple(range(base.seed, base.seed + seeds)), protocol(k, paper), judged_on)
     made = carry_out(plan, Path(out), jobs=jobs, dry_run=dry_run, progress=progress)
     if not dry_run:
         write_out(made, f"Comparison on {Path(base.data).name or base.data}", figures)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from coviews.config import FROM_PYTHON, PretrainSettings, changed_settings
 from coviews.errors import CoviewsError
 from coviews.find_policy import SEARCHES
@@ -74,6 +76,37 @@ def view_variants(settings: PretrainSettings, views: Sequence[str]) -> dict[str,
         called = Path(name).stem if name.endswith(".safetensors") else name
         found[called] = changed_settings(settings, _changes(name))
     return found
+
+
+def named_variants(settings: PretrainSettings, variants: Mapping[str, Any], where: str) -> dict[str, PretrainSettings]:
+    """A variant for each name, with its own settings in place of the shared ones."""
+    found = {}
+    for name, changes in variants.items():
+        if not isinstance(changes, Mapping):
+            raise CoviewsError(f"{where}: {name} must be a mapping of settings to values, not {changes!r}")
+        for taken in ("seed", "out"):
+            if taken in changes:
+                raise CoviewsError(f"{where}: {name} has a {taken} of its own, but the comparison chooses that")
+        try:
+            found[str(name)] = changed_settings(settings, changes)
+        except CoviewsError as error:
+            raise CoviewsError(f"{where}: {name}: {error}") from error
+    return found
+
+
+def read_variants(path: str | Path) -> dict[str, Any]:
+    """Names and their settings from a YAML file."""
+    try:
+        content = yaml.safe_load(Path(path).read_text())
+    except OSError as error:
+        raise CoviewsError(f"cannot read {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CoviewsError(f"{path} is no YAML") from error
+    if not isinstance(content, dict) or not content:
+        raise CoviewsError(
+            f"{path} must hold names, each with settings, such as 'mild: {{views: simclr, flip: false}}'"
+        )
+    return content
 
 
 def _changes(name: str) -> dict[str, Any]:
