@@ -108,7 +108,6 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "overhead": ("less-data", lambda r: overhead(r).markdown()),
     "threshold": ("threshold", lambda r: made(r) + standings(r).markdown()),
     "tolerance": ("tolerance", lambda r: made(r) + standings(r).markdown()),
-    "spaces": ("spaces", lambda r: made(r) + standings(r).markdown()),
     "moco": ("moco", lambda r: made(r) + standings(r, ("knn", "linear")).markdown()),
 }
 
