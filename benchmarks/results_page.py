@@ -18,7 +18,7 @@ from coviews.comparison.verdict import paired
 
 ROOT = Path(__file__).parent.parent
 RESULTS, PAGES, FIGURE = ROOT / "docs" / "results", ("docs/results.md", "README.md"), ROOT / "docs/figures/study.png"
-QUIET = 2  # the seed in the study whose runs had the machine for themselves
+QUIET = 2  # the seed in the study during whose runs hardly anything else ran
 LEARNED, FIXED = ("CoViews", "IndepViews", "CoViews by table", "IndepViews by table"), ("Uniform", "Random")
 
 
