@@ -64,7 +64,7 @@ def _difference(results: Results, one: str, other: str, measure: str) -> str:
 
 
 def overhead(results: Results) -> Rows:
-    """The time of runs over that with random views, less 1: of the seed whose runs nothing else disturbed."""
+    """The time of runs over that with random views, less 1: of the seed that was disturbed least."""
     runs = {short(r.variant): r for r in results.runs if r.seed == QUIET}
     rows = [
         [name, f"{r.seconds / runs['Random'].seconds - 1:+.2f}", f"{r.searching / r.seconds:.0%}"]
@@ -103,7 +103,6 @@ def plot(results: Results, path: Path) -> None:
 
 TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "study": ("less-data", lambda r: made(r) + standings(r).markdown()),
-    "study in short": ("less-data", lambda r: standings(r).markdown()),
     "learned over fixed": ("less-data", lambda r: differences(r).markdown()),
     "overhead": ("less-data", lambda r: overhead(r).markdown()),
     "threshold": ("threshold", lambda r: made(r) + standings(r).markdown()),

@@ -22,14 +22,13 @@ from torch import nn
 from torch.nn import functional as F
 
 import coviews
-from coviews import PPOSettings, ViewSettings
-from coviews.learners.encoders import make_projector
+from coviews import PPOSettings
 from coviews.learners.frozen import evaluating
 from coviews.policies.learned import Policy
 from coviews.scorer import Scorer, encoder_losses
 from coviews.search.ppo import PPO, Scores
 from measure import versions
-from search_study import BASE, UNIFORM, judge, train
+from search_study import BASE, UNIFORM, judge, trained
 
 BANK = 127  # images, two views each: as many negatives as in a batch of 128
 
@@ -43,7 +42,7 @@ class Group:
     images_each: int
 
     def __post_init__(self) -> None:
-        self.bank = self.features(self.scorer.images[: BANK + 1][1:], UNIFORM.sample(BANK, self.scorer.generator))
+        self.bank = self.features(self.scorer.images[1 : BANK + 1], UNIFORM.sample(BANK, self.scorer.generator))
 
     def features(self, images: np.ndarray, subpolicies: object, seed: int = 0) -> torch.Tensor:
         v = self.scorer.views
@@ -89,13 +88,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=5000)
     asked = parser.parse_args()
 
-    images = coviews.load_images(asked.data, limit=asked.limit).images
-    images = images[np.random.default_rng(0).permutation(len(images))]
-    views = ViewSettings.of(images)
-    torch.manual_seed(0)
-    backbone = coviews.make_encoder("resnet8")
-    encoder = nn.Sequential(backbone, make_projector(backbone.feature_count, 512, 128))
-    train(encoder, images, views, asked.epochs, np.random.default_rng(0))
+    images, views, encoder = trained(asked.data, asked.limit, asked.epochs, np.random.default_rng(0))
     results = {
         "versions": versions("coviews", "numpy", "torch", "numba", "pillow"),
         "images": len(images), "epochs": asked.epochs, "seeds": asked.seeds,

@@ -87,6 +87,18 @@ def train(encoder: nn.Module, images: np.ndarray, views: ViewSettings, epochs: i
             optimizer.step()
 
 
+def trained(data: str, limit: int, epochs: int, generator: np.random.Generator):
+    """The images in a random order, how views are made of them, and the encoder that searches are for."""
+    images = coviews.load_images(data, limit=limit).images
+    images = images[np.random.default_rng(0).permutation(len(images))]
+    views = ViewSettings.of(images)
+    torch.manual_seed(0)
+    backbone = coviews.make_encoder("resnet8")
+    encoder = nn.Sequential(backbone, make_projector(backbone.feature_count, 512, 128))
+    train(encoder, images, views, epochs, generator)
+    return images, views, encoder
+
+
 def judge(encoder: nn.Module, images: np.ndarray, views: ViewSettings, reward: BoundedReward, source: ViewSource):
     """On fresh images: the reward of 1,280 subpolicies by their mean loss on four images each, and what it is like."""
     losses = encoder_losses(encoder, 0.5)
@@ -139,14 +151,8 @@ def main() -> None:
         variants = {"default (hidden 64)": ppo(iterations=2), "hidden 16": network(hidden=16)}
         bounds = {"ratio 1.3": BOUNDS["ratio 1.3"]}
 
-    images = coviews.load_images(asked.data, limit=asked.limit).images
-    images = images[np.random.default_rng(0).permutation(len(images))]
-    views = ViewSettings.of(images)
-    torch.manual_seed(0)
     generator = np.random.default_rng(0)
-    backbone = coviews.make_encoder("resnet8")
-    encoder = nn.Sequential(backbone, make_projector(backbone.feature_count, 512, 128))
-    train(encoder, images, views, asked.epochs, generator)
+    images, views, encoder = trained(asked.data, asked.limit, asked.epochs, generator)
     results: dict[str, object] = {
         "versions": versions("coviews", "numpy", "torch", "numba", "pillow"),
         "images": len(images), "epochs": asked.epochs, "seeds": asked.seeds,
