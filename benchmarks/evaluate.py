@@ -3,8 +3,8 @@
 10,000 built-in images at 32 pixels, 8,000 to learn from and 2,000 to judge, and a `resnet8` that was trained on some
 of them for a moment. Bare: the encoder in eval mode on tensors that lie ready, in batches of 256. Evaluation: the bytes
 of the same images are made tensors, passed, and their features kept; then the 200 nearest neighbours of each of the
-2,000 vote; then the logistic regression, with the choice of its strength. lightly: its kNN of the same features. All in
-one process, in turn, medians of rounds.
+2,000 vote; then two crops of 500 images are made and passed, and the logistic regression learns from what they do to
+the features. lightly: its kNN of the same features. All in one process, in turn, medians of rounds.
 """
 
 import tempfile
@@ -17,14 +17,16 @@ from rich.table import Table
 
 import coviews
 from coviews.compat import import_torchvision
+from coviews.evaluation.crops import random_crops
 from coviews.evaluation.features import features
 from coviews.evaluation.knn import knn_predict
-from coviews.evaluation.linear import fast_probe
+from coviews.evaluation.linear import crop_probe
+from coviews.evaluation.scatter import Scatter
 from coviews.learners.pixels import channel_statistics, to_tensors
 from measure import options, versions, write
 from train import medians
 
-TRAIN, TEST, BATCH, K = 8_000, 2_000, 256, 200
+TRAIN, TEST, BATCH, K, CROPPED = 8_000, 2_000, 256, 200, 500
 
 
 def trained_encoder(epochs: int) -> torch.nn.Module:
@@ -74,8 +76,13 @@ def main() -> None:
     def knn() -> np.ndarray:
         return knn_predict(bank, labels[:TRAIN], queries, k=K, classes=classes)
 
+    def scatter() -> Scatter:
+        crops = random_crops(images[:CROPPED], np.random.default_rng(0), views=2)
+        taken = [features(encoder, crops[:, i], mean, std) for i in (0, 1)]
+        return Scatter.of(np.tile(bank[:CROPPED], (2, 1)), np.concatenate(taken))
+
     def probe() -> np.ndarray:
-        return fast_probe(bank, labels[:TRAIN], queries, classes=classes).predictions
+        return crop_probe(scatter(), bank, labels[:TRAIN], queries, classes=classes).predictions
 
     def everything() -> None:
         both()
@@ -87,7 +94,7 @@ def main() -> None:
 
     systems = {
         "bare forward passes": passes, "features, kNN and probe": everything, "features": both, "kNN": knn,
-        "kNN of lightly": theirs, "fast linear probe": probe,
+        "kNN of lightly": theirs, "crops of 500": scatter, "linear probe with its crops": probe,
     }  # fmt: skip
     t = medians(systems, 3 if asked.quick else 15)
     table = Table("", "over the bare forward passes")

@@ -19,7 +19,13 @@ from coviews.comparison.verdict import paired
 ROOT = Path(__file__).parent.parent
 RESULTS, PAGES, FIGURE = ROOT / "docs" / "results", ("docs/results.md", "README.md"), ROOT / "docs/figures/study.png"
 QUIET = 2  # the seed in the study during whose runs hardly anything else ran
-LEARNED, FIXED = ("CoViews", "IndepViews", "CoViews by table", "IndepViews by table"), ("Uniform", "Random")
+LEARNED = ("CoViews", "IndepViews", "CoViews by table", "IndepViews by table")
+OVER_FIXED = [(one, other) for one in LEARNED for other in ("Uniform", "Random")]
+BY_TABLE = [
+    *((f"{views}:{how}", "uniform") for how in ("table", "ppo") for views in ("coviews", "indepviews")),
+    ("coviews:table", "coviews:ppo"), ("indepviews:table", "indepviews:ppo"), ("coviews:table", "indepviews:table"),
+    ("simclr", "coviews:table"), ("hardviews", "simclr"),
+]  # fmt: skip
 
 
 def short(name: str) -> str:
@@ -33,10 +39,12 @@ def ranked(results: Results, measure: str = "linear") -> list[str]:
     return sorted(done, key=lambda name: -statistics.fmean(found[name].values()))
 
 
-def standings(results: Results, measures: Sequence[str] = ("linear", "knn")) -> Rows:
+def standings(
+    results: Results, measures: Sequence[str] = ("linear", "knn"), order: Sequence[str] | None = None
+) -> Rows:
     heads = {"linear": "linear probe", "knn": "kNN"}
     rows = []
-    for name in ranked(results, measures[0]):
+    for name in ranked(results, measures[0]) if order is None else order:
         runs = results.of(name)
         cells = [spread([r.accuracy[m] for r in runs]) for m in measures]
         rows.append([short(name), *cells, spread([r.quality["rankme"] for r in runs]), str(len(runs))])
@@ -46,14 +54,13 @@ def standings(results: Results, measures: Sequence[str] = ("linear", "knn")) -> 
     return Rows(["accuracy in %", *(heads[m] for m in measures), "RankMe", "seeds"], rows)
 
 
-def differences(results: Results) -> Rows:
-    """What learning adds to views that are drawn without it, paired over the seeds."""
+def differences(results: Results, pairs: Sequence[tuple[str, str]]) -> Rows:
+    """What one adds to the other, paired over the seeds."""
     rows = []
-    for one in LEARNED:
-        for other in FIXED:
-            cells = [_difference(results, one, other, measure) for measure in ("linear", "knn")]
-            if any(cells):
-                rows.append([f"{one} over {other}", *cells])
+    for one, other in pairs:
+        cells = [_difference(results, one, other, measure) for measure in ("linear", "knn")]
+        if any(cells):
+            rows.append([f"{one} over {other}", *cells])
     return Rows(["points, ± 95 %", "linear probe", "kNN"], rows)
 
 
@@ -63,14 +70,14 @@ def _difference(results: Results, one: str, other: str, measure: str) -> str:
     return "" if gap is None else str(gap)
 
 
-def overhead(results: Results) -> Rows:
-    """The time of runs over that with random views, less 1: of the seed that was disturbed least."""
+def overhead(results: Results, plain: str = "Random") -> Rows:
+    """The time of runs over that with plain views, less 1: of the seed that was disturbed least."""
     runs = {short(r.variant): r for r in results.runs if r.seed == QUIET}
     rows = [
-        [name, f"{r.seconds / runs['Random'].seconds - 1:+.2f}", f"{r.searching / r.seconds:.0%}"]
+        [name, f"{r.seconds / runs[plain].seconds - 1:+.2f}", f"{r.searching / r.seconds:.0%}"]
         for name, r in sorted(runs.items(), key=lambda item: item[1].seconds)
     ]
-    return Rows(["", "time over Random's, less 1", "share of searches"], rows)
+    return Rows(["", f"time over {plain}'s, less 1", "share of searches"], rows)
 
 
 def made(results: Results) -> str:
@@ -103,10 +110,14 @@ def plot(results: Results, path: Path) -> None:
 
 TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "study": ("less-data", lambda r: made(r) + standings(r).markdown()),
-    "learned over fixed": ("less-data", lambda r: differences(r).markdown()),
+    "learned over fixed": ("less-data", lambda r: differences(r, OVER_FIXED).markdown()),
     "overhead": ("less-data", lambda r: overhead(r).markdown()),
     "threshold": ("threshold", lambda r: made(r) + standings(r).markdown()),
     "tolerance": ("tolerance", lambda r: made(r) + standings(r).markdown()),
+    "table": ("table-1000", lambda r: made(r) + standings(r).markdown()),
+    "table differences": ("table-1000", lambda r: differences(r, BY_TABLE).markdown()),
+    "table overhead": ("table-1000", lambda r: overhead(r, "random").markdown()),
+    "table spaces": ("table-100", lambda r: made(r) + standings(r, order=list(r.variants)).markdown()),
     "moco": ("moco", lambda r: made(r) + standings(r, ("knn", "linear")).markdown()),
 }
 

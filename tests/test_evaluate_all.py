@@ -15,7 +15,8 @@ from coviews.evaluation.evaluate import evaluate, pixel_features
 from coviews.evaluation.features import features
 from coviews.evaluation.finetune import finetune
 from coviews.evaluation.knn import knn_accuracy
-from coviews.evaluation.linear import Diverged, fast_probe, paper_probe
+from coviews.evaluation.linear import Diverged, crop_probe, fast_probe, paper_probe
+from coviews.evaluation.scatter import Scatter
 from coviews.learners.encoders import make_encoder
 from coviews.learners.pixels import channel_statistics
 
@@ -76,7 +77,7 @@ def fresh():
 def test_everything_is_in_the_result_and_nothing_changes(encoder, train, test, settings, monkeypatch):
     weights = [p.clone() for p in encoder.state_dict().values()]
     generator = torch.random.get_rng_state()
-    short = {"untrained": fresh, "crops": 2, "paper": True, "finetune": (0.05,)}
+    short = {"untrained": fresh, "whole": True, "paper": True, "finetune": (0.05,)}
     monkeypatch.setattr("coviews.evaluation.evaluate.paper_probe", partial(paper_probe, epochs=2, lr=1.0))
     monkeypatch.setattr("coviews.evaluation.evaluate.finetune_on", partial(finetune, epochs=2))
     made = evaluate(encoder, train, test, **settings, **short)
@@ -111,12 +112,18 @@ def test_everything_is_in_the_result_and_nothing_changes(encoder, train, test, s
     assert made["knn"]["k"] == 16
     assert made["knn"]["accuracy"] == pytest.approx(wanted)
 
-    generator = np.random.default_rng([0, 2])  # the probe of crops, by hand: 400 images pass in two batches
-    crops = [random_crops(part, generator)[:, 0] for _ in range(2) for part in (train.images[:256], train.images[256:])]
-    learned = features(encoder, np.concatenate(crops), **settings)
-    probe = fast_probe(learned, np.tile(train.labels, 2), queries, test.labels, classes=4)
-    assert made["crops"] == {"accuracy": probe.accuracy, "strength": probe.strength, "crops": 2}
-    assert made["baselines"]["untrained"]["crops"]["crops"] == 2
+    generator = np.random.default_rng([0, 1])  # the linear probe, by hand: all 400 images tell what crops do
+    generator.choice(400, 400, replace=False)
+    random_crops(train.images, generator, flip=0.5, views=2)
+    crops = random_crops(train.images, generator, views=2)
+    scatter = Scatter.of(
+        np.tile(bank, (2, 1)), np.concatenate([features(encoder, crops[:, i], **settings) for i in (0, 1)])
+    )
+    probe = crop_probe(scatter, bank, train.labels, queries, test.labels, classes=4)
+    assert made["linear"] == {"accuracy": probe.accuracy, "strength": probe.strength}
+    probe = fast_probe(bank, train.labels, queries, test.labels, classes=4)
+    assert made["whole"] == {"accuracy": probe.accuracy, "strength": probe.strength}
+    assert all(made["baselines"][name]["whole"]["accuracy"] > 0.5 for name in ("untrained", "pixels"))
 
 
 def test_images_pass_the_encoder_once(encoder, train, test, settings):
@@ -129,7 +136,7 @@ def test_images_pass_the_encoder_once(encoder, train, test, settings):
     hook = encoder.register_forward_pre_hook(count)
     evaluate(encoder, train, test, **settings)
     hook.remove()
-    assert seen == 400 + 200 + 2 * 400  # and two crops of up to 500 images
+    assert seen == 400 + 200 + 2 * 400 + 2 * 400  # and two views and two crops of up to 500 images
 
 
 def test_without_labels_it_says_what_needs_them(encoder, train, test, settings):
@@ -182,8 +189,6 @@ def test_bad_input_is_told_before_the_work(encoder, train, test, settings):
         def forward(self, x):
             raise AssertionError("no image should have passed")
 
-    with pytest.raises(CoviewsError, match="crops must be 0 or more"):
-        evaluate(Never(), train, test, **settings, crops=-1)
     with pytest.raises(CoviewsError, match="fractions of the labels"):
         evaluate(Never(), train, test, **settings, finetune=(10,))
     with pytest.raises(CoviewsError, match="399 training labels for 400"):

@@ -8,10 +8,12 @@ from torch import nn
 
 from coviews.data.load import load_images
 from coviews.errors import CoviewsError
+from coviews.evaluation.crops import random_crops
 from coviews.evaluation.features import features
 from coviews.evaluation.finetune import finetune
 from coviews.evaluation.lbfgs import minimise
-from coviews.evaluation.linear import Diverged, fast_probe, paper_probe
+from coviews.evaluation.linear import Diverged, crop_probe, fast_probe, paper_probe
+from coviews.evaluation.scatter import Scatter
 from coviews.evaluation.splits import balanced_parts, balanced_share
 from coviews.learners.encoders import make_encoder
 from coviews.learners.pixels import channel_statistics
@@ -142,6 +144,43 @@ def unchanged(module, before):
     )
 
 
+def test_scatter_finds_what_crops_do():
+    g = np.random.default_rng(0)
+    whole = g.normal(3, 2, (4_000, 4)).astype(np.float32)
+    whole[:, 3] = 5
+    slope, shift, noise = np.array([0.5, -1, 0, 0]), np.array([1, 2, 3, 4]), np.array([[1, 0, 0, 0], [0.5, 0, 1, 0]])
+    crops = (whole * slope + shift + g.standard_normal((4_000, 2)) @ noise).astype(np.float32)
+    scatter = Scatter.of(whole, crops)
+    np.testing.assert_allclose(scatter.slope, slope, atol=0.03)
+    np.testing.assert_allclose(scatter.shift, shift, atol=0.1)
+    np.testing.assert_allclose(np.cov(scatter.rests.T), noise.T @ noise, atol=0.1)
+    drawn = scatter.draw(whole, g)
+    assert drawn.dtype == np.float32
+    np.testing.assert_allclose(drawn.mean(0), crops.mean(0), atol=0.1)
+    np.testing.assert_allclose(np.cov(drawn.T), np.cov(crops.T), atol=0.25)
+    rests = drawn - whole * scatter.slope - scatter.shift  # whole rows of them, so that features go on together
+    assert np.isclose(rests[:20, None], scatter.rests[None], atol=1e-4).all(2).any(1).all()
+
+
+def test_of_few_images_the_probe_learns_from_several_crops():
+    seen = []
+
+    class Counted(Scatter):
+        def draw(self, features, generator):
+            seen.append(len(features))
+            return super().draw(features, generator)
+
+    g = np.random.default_rng(0)
+    for n, copies in ((50, 10), (4_000, 4), (30_000, 1)):
+        labels = g.integers(2, size=n)
+        x = (g.normal(size=(n, 3)) + 4 * labels[:, None]).astype(np.float32)
+        scatter = Counted.of(x[:50], x[:50])  # crops that change nothing
+        probe = crop_probe(scatter, x, labels, x, labels, classes=2)
+        assert seen == [n] * copies
+        assert probe.accuracy > 0.99
+        seen.clear()
+
+
 def test_the_papers_probe_agrees_with_the_fast_one(encoder, shapes, statistics):
     before, generator = state(encoder), torch.random.get_rng_state()
     made = paper_probe(encoder, *shapes, *statistics, classes=4, epochs=60, heads=3)
@@ -149,7 +188,9 @@ def test_the_papers_probe_agrees_with_the_fast_one(encoder, shapes, statistics):
     assert torch.equal(generator, torch.random.get_rng_state())
     assert all(p.grad is None for p in encoder.parameters())
     train, test = features(encoder, shapes[0], *statistics), features(encoder, shapes[2], *statistics)
-    fast = fast_probe(train, shapes[1], test, shapes[3], classes=4)
+    crops = random_crops(shapes[0], np.random.default_rng(0))[:, 0]
+    scatter = Scatter.of(train, features(encoder, crops, *statistics))
+    fast = crop_probe(scatter, train, shapes[1], test, shapes[3], classes=4)
     assert len(made.accuracies) == 3
     assert made.mean == pytest.approx(np.mean(made.accuracies))
     assert made.std == pytest.approx(np.std(made.accuracies, ddof=1))

@@ -83,7 +83,7 @@ def evaluate(
     *,
     k: int = K,
     temperature: float = TEMPERATURE,
-    crops: int = 0,
+    whole: bool = False,
     paper: bool = False,
     finetune: Sequence[str | float] = (),
     baselines: bool = True,
@@ -109,7 +109,7 @@ def evaluate(
         test_data: images to judge; by default those of the run, or else a fifth of `data` is held out.
         k: neighbours that vote; at most one for every 25 images to learn from.
         temperature: of their vote.
-        crops: the linear probe of so many random crops of each image as well: within a point of the paper's probe.
+        whole: the linear probe that learns from whole images as well.
         paper: the paper's linear probe as well: SGD, 100 epochs of random crops, five heads.
         finetune: shares of the labels, such as "1%" or 0.1, to fine-tune a copy of the encoder with.
         baselines: measure the untrained encoder and raw pixels too.
@@ -127,7 +127,7 @@ def evaluate(
         progress: show what is going on where it takes long.
     """
     fractions = [_fraction(share) for share in finetune]
-    check_measures(k, temperature, fractions, crops)
+    check_measures(k, temperature, fractions)
     for name, value, least in (("seed", seed, 0), ("batch-size", batch_size, 1), ("size", size, 1)):
         if value is not None and value < least:
             raise CoviewsError(f"--{name} must be {least} or more, not {value}")
@@ -158,7 +158,7 @@ def evaluate(
     mean, std = normalisation(opened, train)
     results = judge(
         opened.encoder, train, test, mean=mean, std=std, k=k, temperature=temperature, seed=seed,
-        crops=crops, paper=paper,
+        whole=whole, paper=paper,
         untrained=opened.untrained((height, width), channels) if baselines and not own else None, pixels=baselines,
         finetune=fractions, batch=batch_size, device=where, progress=progress,
         crop=AREA if settings is None else settings.crop_area if settings.crop else None,
@@ -175,7 +175,7 @@ def evaluate(
         data=_called(sets.data),
         test_data=None if sets.test_data is None else _called(sets.test_data),
         options={
-            "k": k, "temperature": temperature, "crops": crops, "paper": paper,
+            "k": k, "temperature": temperature, "whole": whole, "paper": paper,
             "finetune": [f"{100 * f:g}%" for f in fractions],
             "baselines": baselines, "seed": seed, "size": [height, width], "channels": channels,
             "subset": sets.subset, "subset_seed": sets.subset_seed, "batch_size": batch_size, "device": str(where),

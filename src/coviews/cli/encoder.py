@@ -17,7 +17,7 @@ def evaluate(
     test_data: Data = None,
     k: int = 200,
     temperature: float = 0.1,
-    crops: int = 0,
+    whole: bool = False,
     paper: bool = False,
     finetune: Annotated[tuple[str, ...], tyro.conf.arg(metavar="SHARE [SHARE ...]")] = (),
     baselines: bool = True,
@@ -43,8 +43,7 @@ def evaluate(
         test_data: Images to judge; by default those of the run, or else a fifth of --data is held out.
         k: Neighbours that vote in kNN; at most one for every 25 images to learn from.
         temperature: Of their vote.
-        crops: The linear probe of so many random crops of each image as well; of 4, it was within a point of the
-            paper's probe, with 4 passes of the images instead of 100.
+        whole: The linear probe that learns from whole images as well, instead of what random crops make of them.
         paper: The paper's linear probe as well: SGD, 100 epochs of random crops, five heads. It takes a hundred
             passes of the images.
         finetune: Shares of the labels, such as 1% 10%, to fine-tune a copy of the encoder with.
@@ -68,7 +67,7 @@ def evaluate(
     from coviews.assess import evaluate as assess
 
     made = assess(
-        source, data, test_data, k=k, temperature=temperature, crops=crops, paper=paper,
+        source, data, test_data, k=k, temperature=temperature, whole=whole, paper=paper,
         finetune=finetune, baselines=baselines,
         seed=seed, architecture=architecture, size=size, subset=subset, subset_seed=subset_seed, data_root=data_root,
         download=download, cache=cache, batch_size=batch_size, device=device, out=out, progress=progress,

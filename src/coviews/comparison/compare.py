@@ -122,7 +122,7 @@ def compare(
 
 def protocol(k: int, paper: bool) -> dict[str, Any]:
     """How all encoders are judged, as options of `evaluate`."""
-    return {"k": k, "paper": paper, "baselines": True, "seed": 0}
+    return {"k": k, "whole": False, "paper": paper, "baselines": True, "seed": 0}
 
 
 def carry_out(plan: Plan, out: Path, *, jobs: int = 1, dry_run: bool = False, progress: bool) -> Comparison:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
@@ -16,15 +17,16 @@ from coviews.evaluation.crops import AREA, random_crops
 from coviews.evaluation.features import Features, features
 from coviews.evaluation.finetune import finetune as finetune_on
 from coviews.evaluation.knn import SHARE, TEMPERATURE, K, knn_predict, usable_k
-from coviews.evaluation.linear import Diverged, fast_probe, paper_probe
+from coviews.evaluation.linear import Diverged, crop_probe, fast_probe, paper_probe
 from coviews.evaluation.quality import EXACT, alignment, feature_spread, rankme, uniformity
 from coviews.evaluation.results import Labels, accuracy, confusion, per_class
+from coviews.evaluation.scatter import Scatter
 from coviews.evaluation.task import Labelled, Task, make_task
 from coviews.images import Images
 from coviews.late_bar import waiting
 from coviews.learners.frozen import device_of, seeded
 
-PAIRS = 500  # images of which two crops are compared
+PAIRS = 500  # images of which two views are compared, and two crops tell a probe what crops do to features
 PIXELS = 16  # the side that images have as a baseline: 32 is no better on CIFAR-10, and ten times as slow
 
 
@@ -40,7 +42,7 @@ def evaluate(
     seed: int = 0,
     untrained: Callable[[], nn.Module] | None = None,
     pixels: bool = True,
-    crops: int = 0,
+    whole: bool = False,
     paper: bool = False,
     finetune: Sequence[float] = (),
     crop: tuple[float, float] | None = AREA,
@@ -65,7 +67,7 @@ def evaluate(
         seed: for all that is drawn.
         untrained: makes the same encoder with fresh weights, as a baseline: passes of all images once more.
         pixels: the pixels themselves as a baseline.
-        crops: the fast probe of so many random crops of each training image as well: within a point of the paper's.
+        whole: the linear probe that learns from whole images as well, with the penalty that fits.
         paper: the paper's probe as well: a hundred passes of the training images.
         finetune: fractions of the labels, such as 0.01 and 0.1, to fine-tune a copy with, and the untrained one.
         crop: of the two views whose alignment is measured, and of fine-tuning, as in training.
@@ -74,13 +76,17 @@ def evaluate(
         device: where the encoder is; by default where its first parameter is.
         progress: show progress where it takes long.
     """
-    check_measures(k, temperature, finetune, crops)
+    check_measures(k, temperature, finetune)
     task = make_task(train, test, seed)  # first: what is wrong with the labels should be told before the work
     where = device_of(encoder, device)
-    pair = _two_views(train.images, np.random.default_rng([seed, 1]), crop, flip)
+    generator = np.random.default_rng([seed, 1])
+    few = np.sort(generator.choice(len(train.images), min(PAIRS, len(train.images)), replace=False))
+    pair = random_crops(train.images[few], generator, area=crop, flip=flip, views=2)
+    crops = None if isinstance(task, str) else _Crops(few, random_crops(train.images[few], generator, views=2))
     seen = partial(
-        _seen, train=train, test=test, pair=pair, mean=mean, std=std, batch=batch, device=where, progress=progress
-    )
+        _seen, train=train, test=test, pair=pair, crops=crops,
+        mean=mean, std=std, batch=batch, device=where, progress=progress,
+    )  # fmt: skip
     ours = seen(encoder, "encoder")
     result: dict[str, Any] = {
         "images": {"train": len(train.images), "test": 0 if test is None else len(test.images)},
@@ -100,7 +106,7 @@ def evaluate(
         result["baselines"]["untrained"] = {"quality": plain.quality}
     if isinstance(task, str):
         names = ["knn", "linear", "per_class", "confusion", *["pixels"] * pixels]
-        names += ["crops"] * bool(crops) + ["paper"] * paper + ["finetune"] * bool(finetune)
+        names += ["whole"] * whole + ["paper"] * paper + ["finetune"] * bool(finetune)
         result["missing"] = [{"name": name, "reason": task} for name in names]
         return result
 
@@ -112,16 +118,16 @@ def evaluate(
     if used < k:
         why = f"at most one for every {SHARE} of {len(task.train):,} training images"
         result["notes"].append(f"kNN asks {used} neighbour{'s' * (used > 1)}, not {k}: {why}")
-    judge = partial(_judge, task=task, k=used, temperature=temperature, seed=seed, progress=progress)
+    judge = partial(_judge, task=task, k=used, temperature=temperature, whole=whole, seed=seed, progress=progress)
     found, predictions = judge(ours, "encoder")
     result |= found | _by_class(task, predictions)
     if plain is not None:
         result["baselines"]["untrained"] |= judge(plain, "untrained encoder")[0]
-    if pixels:
-        result["baselines"]["pixels"] = judge(_pixels(train, test), "raw pixels")[0]
+    if pixels and crops is not None:
+        result["baselines"]["pixels"] = judge(_pixels(train, test, crops), "raw pixels")[0]
 
     both = (train.images, train.images if test is None else test.images)
-    if test is None and (crops or paper or finetune):
+    if test is None and (paper or finetune):
         both = (train.images[task.train], train.images[task.test])  # a copy
     sets = (both[0], task.labels, both[1], task.truth, mean, std)
     common: dict[str, Any] = {"classes": len(task.classes), "seed": seed, "device": where, "progress": progress}
@@ -137,24 +143,6 @@ def evaluate(
         except Diverged as error:  # the other results are worth keeping
             result["missing"].append({"name": name, "reason": str(error)})
 
-    def cropped(module: nn.Module, seen: _Seen, name: str) -> dict[str, Any]:
-        generator, taken = np.random.default_rng([seed, 2]), []
-        for i in range(crops):
-            taken.append(features(
-                module, both[0], mean, std, batch=batch, device=where, progress=progress,
-                title=f"{name}: features of crops, {i + 1} of {crops}",
-                change=lambda part: random_crops(part, generator)[:, 0],
-            ))  # fmt: skip
-        queries = (seen.train if seen.test is None else seen.test)[task.test]
-        with waiting(f"{name}: linear probe of crops" if progress else ""):
-            labels = np.tile(task.labels, crops)
-            probe = fast_probe(np.concatenate(taken), labels, queries, classes=len(task.classes), seed=seed)
-        return {"accuracy": accuracy(task.truth, probe.predictions), "strength": probe.strength, "crops": crops}
-
-    if crops:
-        result["crops"] = cropped(encoder, ours, "encoder")
-        if fresh is not None and plain is not None:
-            result["baselines"]["untrained"]["crops"] = cropped(fresh, plain, "untrained encoder")
     if paper:
         kept("paper", lambda: _paper(paper_probe(encoder, *sets, encoder_batch=batch, **common)), result, "paper")
     for fraction in finetune:
@@ -167,10 +155,8 @@ def evaluate(
     return result
 
 
-def check_measures(k: int, temperature: float, finetune: Sequence[float], crops: int = 0) -> None:
+def check_measures(k: int, temperature: float, finetune: Sequence[float]) -> None:
     """An error if it cannot be measured like that."""
-    if crops < 0:
-        raise CoviewsError(f"crops must be 0 or more of each image, not {crops}")
     if k < 1:
         raise CoviewsError(f"k must be at least 1 neighbour, not {k}")
     if not 0 < temperature < math.inf:
@@ -180,11 +166,24 @@ def check_measures(k: int, temperature: float, finetune: Sequence[float], crops:
 
 
 @dataclass(frozen=True, eq=False)
+class _Crops:
+    """Two random crops of each of some training images."""
+
+    of: NDArray[np.int64]  # (M,), indices into the training images
+    images: Images  # (M, 2, H, W, C)
+
+    def scatter(self, bank: Features, take: Callable[[Images], Features]) -> Scatter:
+        """What they do to features, given those of all training images and how features are taken."""
+        return Scatter.of(np.tile(bank[self.of], (2, 1)), np.concatenate([take(self.images[:, i]) for i in (0, 1)]))
+
+
+@dataclass(frozen=True, eq=False)
 class _Seen:
-    """The features of both sets, taken once, and their quality."""
+    """The features of both sets, taken once, what crops do to them, and their quality."""
 
     train: Features
     test: Features | None
+    scatter: Scatter | None  # needed by probes alone
     quality: dict[str, float]
 
 
@@ -195,6 +194,7 @@ def _seen(
     train: Labelled,
     test: Labelled | None,
     pair: Images,
+    crops: _Crops | None,
     mean: Sequence[float],
     std: Sequence[float],
     progress: bool,
@@ -205,26 +205,32 @@ def _seen(
 
     bank = take(train.images, "features of the training images")
     queries = None if test is None else take(test.images, "features of the test images")
-    z1, z2 = (take(pair[:, view], "features of two crops") for view in (0, 1))
+    z1, z2 = (take(pair[:, view], "features of two views") for view in (0, 1))
+    scatter = None if crops is None else crops.scatter(bank, partial(take, which="features of random crops"))
     with waiting(f"{name}: quality without labels" if progress else ""):
         quality = {"rankme": rankme(bank), "spread": feature_spread(bank), "uniformity": uniformity(bank)}
-    return _Seen(bank, queries, quality | {"alignment": alignment(z1, z2)})
+    return _Seen(bank, queries, scatter, quality | {"alignment": alignment(z1, z2)})
 
 
 def _judge(
-    seen: _Seen, name: str, *, task: Task, k: int, temperature: float, seed: int, progress: bool
+    seen: _Seen, name: str, *, task: Task, k: int, temperature: float, whole: bool, seed: int, progress: bool
 ) -> tuple[dict[str, Any], dict[str, Labels]]:
-    """kNN and the fast probe: their results, and their predictions."""
+    """kNN and the fast probes: their results, and the predictions of the first two."""
+    assert seen.scatter is not None  # there are labels
     bank, queries = seen.train[task.train], (seen.train if seen.test is None else seen.test)[task.test]
     count = len(task.classes)
     with waiting(f"{name}: kNN" if progress else ""):
         near = knn_predict(bank, task.labels, queries, k=k, temperature=temperature, classes=count)
     with waiting(f"{name}: linear probe" if progress else ""):
-        probe = fast_probe(bank, task.labels, queries, classes=count, seed=seed)
+        probe = crop_probe(seen.scatter, bank, task.labels, queries, classes=count, seed=seed)
     found = {
         "knn": {"accuracy": accuracy(task.truth, near), "k": k, "temperature": temperature},
         "linear": {"accuracy": accuracy(task.truth, probe.predictions), "strength": probe.strength},
     }
+    if whole:
+        with waiting(f"{name}: linear probe of whole images" if progress else ""):
+            best = fast_probe(bank, task.labels, queries, classes=count, seed=seed)
+        found["whole"] = {"accuracy": accuracy(task.truth, best.predictions), "strength": best.strength}
     return found, {"knn": near, "linear": probe.predictions}
 
 
@@ -245,12 +251,6 @@ def _by_class(task: Task, predictions: dict[str, Labels]) -> dict[str, Any]:
     return {"per_class": rows, "confusion": matrices["linear"].tolist()}
 
 
-def _two_views(images: Images, generator: np.random.Generator, crop: Any, flip: float) -> Images:
-    """Two crops (n, 2, H, W, C) of each of some images."""
-    chosen = np.sort(generator.choice(len(images), min(PAIRS, len(images)), replace=False))
-    return random_crops(images[chosen], generator, area=crop, flip=flip, views=2)
-
-
 def pixel_features(images: Images) -> Features:
     """The pixels of images, averaged down to 16 x 16 where they are larger (N, D): what needs no encoder."""
     size = (min(PIXELS, images.shape[1]), min(PIXELS, images.shape[2]))
@@ -262,9 +262,13 @@ def pixel_features(images: Images) -> Features:
     return np.concatenate(parts)
 
 
-def _pixels(train: Labelled, test: Labelled | None) -> _Seen:
+def _pixels(train: Labelled, test: Labelled | None, crops: _Crops) -> _Seen:
     """Standardised by the training set's mean and deviation: brightness would else be all that a cosine sees."""
     bank = pixel_features(train.images)
     mean, scale = bank.mean(0), 1 / np.maximum(bank.std(0), 1e-3)
-    queries = None if test is None else (pixel_features(test.images) - mean) * scale
-    return _Seen((bank - mean) * scale, queries, {})
+
+    def take(images: Images) -> Features:
+        return (pixel_features(images) - mean) * scale
+
+    bank = (bank - mean) * scale
+    return _Seen(bank, None if test is None else take(test.images), crops.scatter(bank, take), {})

@@ -19,7 +19,7 @@ _QUALITY = {"rankme": "RankMe", "spread": "spread", "alignment": "alignment", "u
 _NAMES = {
     "knn": "kNN", "linear": "linear probe", "per_class": "accuracy by class", "confusion": "confusion matrix",
     "pixels": "raw pixels",
-    "crops": "linear probe of crops", "paper": "the paper's probe",
+    "whole": "linear probe of whole images", "paper": "the paper's probe",
     "finetune": "fine-tuning", "untrained": "untrained encoder",
 }  # fmt: skip
 
@@ -89,10 +89,10 @@ def _table(*columns: str, left: Sequence[str] = ()) -> Table:
 
 def _accuracies(results: dict[str, Any]) -> Table:
     tuned = list(results.get("finetune", {}))
-    crops = ["probe of crops"] if "crops" in results else []
+    whole = ["of whole images"] if "whole" in results else []
     paper = ["paper's probe"] if "paper" in results else []
     names = [f"fine-tuned, {share.removesuffix('%')} %" for share in tuned]
-    table = _table("accuracy in %", "kNN", "linear probe", *crops, *paper, *names)
+    table = _table("accuracy in %", "kNN", "linear probe", *whole, *paper, *names)
     rows = {"this encoder": results} | {
         name: results["baselines"][key]
         for key, name in (("untrained", "untrained encoder"), ("pixels", "raw pixels"))
@@ -100,8 +100,8 @@ def _accuracies(results: dict[str, Any]) -> Table:
     }
     for name, found in rows.items():
         cells = [_percent(found["knn"]["accuracy"]), _percent(found["linear"]["accuracy"])]
-        if crops:
-            cells.append(_percent(found["crops"]["accuracy"]) if "crops" in found else "-")
+        if whole:
+            cells.append(_percent(found["whole"]["accuracy"]))
         if paper:
             heads = found.get("paper")
             cells.append("-" if heads is None else f"{_percent(heads['accuracy'])} ± {_percent(heads['std'])}")

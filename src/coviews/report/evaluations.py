@@ -21,7 +21,7 @@ def evaluation_parts(run: RunRecord) -> tuple[str, list[Chart]]:
         baselines = found.get("baselines")
         others = baselines.items() if isinstance(baselines, dict) else ()
         for name, part in (("this encoder", found), *others):
-            values = [accuracy(part, kind) for kind in ("linear", "knn", "crops", "paper")]
+            values = [accuracy(part, kind) for kind in ("linear", "knn", "whole", "paper")]
             if any(v is not None for v in values):
                 rows.append([label, str(name), *("" if v is None else f"{100 * v:.1f} %" for v in values)])
         confused = _confusion(found)
@@ -30,7 +30,10 @@ def evaluation_parts(run: RunRecord) -> tuple[str, list[Chart]]:
         return "", []
     last = results_of(run.evaluations[-1])
     listed = (
-        table(["evaluation", "features of", "linear probe", "kNN", "probe of crops", "the paper's probe"], rows)
+        table(
+            ["evaluation", "features of", "linear probe", "kNN", "linear probe of whole images", "the paper's probe"],
+            rows,
+        )
         if rows
         else ""
     )
