@@ -1,4 +1,4 @@
-"""What judging an encoder costs: features, kNN and the fast linear probe over the bare forward passes.
+"""What judging an encoder costs: features, kNN and the linear probe over the bare forward passes.
 
 10,000 built-in images at 32 pixels, 8,000 to learn from and 2,000 to judge, and a `resnet8` that was trained on some
 of them for a moment. Bare: the encoder in eval mode on tensors that lie ready, in batches of 256. Evaluation: the bytes

@@ -447,6 +447,17 @@ def test_the_command_is_listed_without_torch():
     assert "| torch\n" not in done.stderr
 
 
+def test_a_probe_of_whole_images_stands_beside_the_other(made, tmp_path, capsys):
+    assert main(["evaluate", str(made / "run"), "--whole", "--out", str(tmp_path / "found.jsonl")]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    head = next(row for row in rows if row[:3] == ["accuracy", "in", "%"])
+    assert head[3:] == ["kNN", "linear", "probe", "of", "whole", "images"]
+    results = json.loads((tmp_path / "found.jsonl").read_text())["results"]
+    for name, found in {"this": results, "untrained": results["baselines"]["untrained"]}.items():
+        cells = next(row for row in rows if row[:1] == [name])
+        assert cells[2:] == [f"{100 * found[kind]['accuracy']:.1f}" for kind in ("knn", "linear", "whole")]
+
+
 def test_what_the_page_shows_runs(made, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(made / "run", "runs/first")

@@ -93,7 +93,7 @@ def test_other_settings_in_the_same_folder_are_refused(here, tmp_path):
     compare(settings=TINY, views=["random"], seeds=1, out=out, progress=False)
     with pytest.raises(CoviewsError, match=r"random with another epochs \(2, not 3\): choose another --out"):
         compare(settings=TINY, views=["random"], seeds=1, out=out, progress=False, epochs=3)
-    with pytest.raises(CoviewsError, match="judged with other options"):
+    with pytest.raises(CoviewsError, match="judged in another way"):
         compare(settings=TINY, views=["random"], seeds=1, out=out, progress=False, k=5)
 
 

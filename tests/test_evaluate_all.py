@@ -17,6 +17,7 @@ from coviews.evaluation.finetune import finetune
 from coviews.evaluation.knn import knn_accuracy
 from coviews.evaluation.linear import Diverged, crop_probe, fast_probe, paper_probe
 from coviews.evaluation.scatter import Scatter
+from coviews.evaluation.task import make_task
 from coviews.learners.encoders import make_encoder
 from coviews.learners.pixels import channel_statistics
 
@@ -112,18 +113,31 @@ def test_everything_is_in_the_result_and_nothing_changes(encoder, train, test, s
     assert made["knn"]["k"] == 16
     assert made["knn"]["accuracy"] == pytest.approx(wanted)
 
-    generator = np.random.default_rng([0, 1])  # the linear probe, by hand: all 400 images tell what crops do
-    generator.choice(400, 400, replace=False)
-    random_crops(train.images, generator, flip=0.5, views=2)
-    crops = random_crops(train.images, generator, views=2)
-    scatter = Scatter.of(
-        np.tile(bank, (2, 1)), np.concatenate([features(encoder, crops[:, i], **settings) for i in (0, 1)])
-    )
-    probe = crop_probe(scatter, bank, train.labels, queries, test.labels, classes=4)
-    assert made["linear"] == {"accuracy": probe.accuracy, "strength": probe.strength}
     probe = fast_probe(bank, train.labels, queries, test.labels, classes=4)
     assert made["whole"] == {"accuracy": probe.accuracy, "strength": probe.strength}
     assert all(made["baselines"][name]["whole"]["accuracy"] > 0.5 for name in ("untrained", "pixels"))
+
+
+def test_the_linear_probe_by_hand(encoder, train, test, settings, monkeypatch):
+    monkeypatch.setattr("coviews.evaluation.evaluate.PAIRS", 50)
+    bank, queries = (features(encoder, s.images, **settings) for s in (train, test))
+
+    def wanted(known, judged, truth, held_out):
+        generator = np.random.default_rng([0, 1])
+        few = np.sort(generator.choice(400, 50, replace=False))
+        random_crops(train.images[few], generator, flip=0.5, views=2)  # for alignment
+        few = few[~np.isin(few, held_out)]
+        crops = random_crops(train.images[few], generator, views=2)
+        taken = np.concatenate([features(encoder, crops[:, i], **settings) for i in (0, 1)])
+        scatter = Scatter.of(np.tile(bank[few], (2, 1)), taken)
+        probe = crop_probe(scatter, bank[known], train.labels[known], judged, truth, classes=4)
+        return {"accuracy": probe.accuracy, "strength": probe.strength}
+
+    made = evaluate(encoder, train, test, **settings, pixels=False)
+    assert made["linear"] == wanted(np.arange(400), queries, test.labels, [])
+    task = make_task(train, None, 0)
+    made = evaluate(encoder, train, **settings, pixels=False)
+    assert made["linear"] == wanted(task.train, bank[task.test], train.labels[task.test], task.test)
 
 
 def test_images_pass_the_encoder_once(encoder, train, test, settings):
@@ -141,10 +155,10 @@ def test_images_pass_the_encoder_once(encoder, train, test, settings):
 
 def test_without_labels_it_says_what_needs_them(encoder, train, test, settings):
     for sets in ((Set(train.images, None, None), None), (train, Set(test.images, None, None))):
-        made = evaluate(encoder, *sets, **settings, finetune=(0.1,), untrained=fresh)
+        made = evaluate(encoder, *sets, **settings, finetune=(0.1,), whole=True, untrained=fresh)
         assert set(made["quality"]) == {"rankme", "spread", "uniformity", "alignment"}
         names = [entry["name"] for entry in made["missing"]]
-        assert names == ["knn", "linear", "per_class", "confusion", "pixels", "finetune"]
+        assert names == ["knn", "linear", "per_class", "confusion", "pixels", "whole", "finetune"]
         assert all("need labels" in entry["reason"] for entry in made["missing"])
         assert "knn" not in made
         assert set(made["baselines"]["untrained"]) == {"quality"}

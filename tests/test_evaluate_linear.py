@@ -162,6 +162,19 @@ def test_scatter_finds_what_crops_do():
     assert np.isclose(rests[:20, None], scatter.rests[None], atol=1e-4).all(2).any(1).all()
 
 
+def test_the_probe_leans_on_what_crops_leave():
+    g = np.random.default_rng(0)
+    labels = g.integers(2, size=2_000)
+    x = (g.normal(size=(2_000, 2)) + 2 * labels[:, None]).astype(np.float32)  # either feature tells the class
+    crops = x.copy()
+    crops[:, 0] += 20 * g.standard_normal(2_000)
+    probe = crop_probe(Scatter.of(x, crops), x, labels, x, labels, classes=2)
+    lost, kept = np.abs(probe.weight[1] - probe.weight[0])
+    assert lost < 0.1 * kept
+    whole = fast_probe(x, labels, x, labels, classes=2)
+    assert whole.accuracy > probe.accuracy > 0.8
+
+
 def test_of_few_images_the_probe_learns_from_several_crops():
     seen = []
 

@@ -43,7 +43,7 @@ def evaluate(
         test_data: Images to judge; by default those of the run, or else a fifth of --data is held out.
         k: Neighbours that vote in kNN; at most one for every 25 images to learn from.
         temperature: Of their vote.
-        whole: The linear probe that learns from whole images as well, instead of what random crops make of them.
+        whole: Also a linear probe that learns from whole images rather than from random crops.
         paper: The paper's linear probe as well: SGD, 100 epochs of random crops, five heads. It takes a hundred
             passes of the images.
         finetune: Shares of the labels, such as 1% 10%, to fine-tune a copy of the encoder with.

@@ -59,7 +59,10 @@ class Results:
     def agree(self, plan: Plan, where: Path) -> None:
         """Take the plan's variants in; refuse those that were trained or judged in another way before."""
         if self.runs and self.evaluation != dict(plan.evaluation):
-            raise CoviewsError(f"{where} holds results that were judged with other options: choose another --out")
+            raise CoviewsError(
+                f"{where} holds results that were judged in another way: choose another --out, or remove that file "
+                "(finished runs are judged again, not trained again)"
+            )
         for name, settings in plan.variants.items():
             before = self.variants.get(name)
             if before is not None and self.of(name):

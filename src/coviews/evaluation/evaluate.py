@@ -82,7 +82,10 @@ def evaluate(
     generator = np.random.default_rng([seed, 1])
     few = np.sort(generator.choice(len(train.images), min(PAIRS, len(train.images)), replace=False))
     pair = random_crops(train.images[few], generator, area=crop, flip=flip, views=2)
-    crops = None if isinstance(task, str) else _Crops(few, random_crops(train.images[few], generator, views=2))
+    crops = None
+    if not isinstance(task, str):
+        known = few if test is not None else few[np.isin(few, task.train)]  # nothing of what is held out
+        crops = _Crops(known, random_crops(train.images[known], generator, views=2))
     seen = partial(
         _seen, train=train, test=test, pair=pair, crops=crops,
         mean=mean, std=std, batch=batch, device=where, progress=progress,

@@ -31,7 +31,7 @@ FEWEST = 20
 TRIALS = 5_000  # images that are fitted for each strength at least: of few images, several tenths are held out in turn
 
 LIGHT = 3e-3  # for crops: the paper's probe has no penalty, but without any there is nothing to converge to
-ENOUGH, MOST = 16_000, 10  # crops that are learned from where the images are fewer, and of one image
+ENOUGH, MOST = 16_000, 10  # crops that are learned from, if the images allow it; and of one image
 
 _SEARCH, _FINAL = 1e-5, 1e-6  # how far above the least loss a fit may end: in nats, and as a share
 
@@ -109,14 +109,19 @@ def crop_probe(
     """`fast_probe` of features as random crops of the training images have them: close to the paper's probe.
 
     Args:
-        scatter: what crops do to features; of 16,000 images or fewer several crops each are drawn by it.
+        scatter: what crops do to features. It draws about 16,000, but one to ten of each image.
         train_features: (N, D), of the whole images; see `fast_probe` for the rest.
         seed: for what is drawn.
     """
-    generator = np.random.default_rng([seed, 2])
-    copies = max(1, min(MOST, round(ENOUGH / len(train_features))))
-    learned = np.concatenate([scatter.draw(train_features, generator) for _ in range(copies)])
-    labels = np.tile(train_labels, copies)
+    features = check_features(train_features, "training features")
+    labels = check_label_array(train_labels, len(features), classes, "training")
+    generator, n = np.random.default_rng([seed, 2]), len(features)
+    copies = max(1, min(MOST, round(ENOUGH / n)))
+    learned = np.empty((copies, *features.shape), np.float32)
+    for part in learned:
+        part[:] = scatter.draw(features, generator)
+    learned = learned.reshape(copies * n, -1)
+    labels = np.tile(labels, copies)
     return fast_probe(learned, labels, test_features, test_labels, classes=classes, strengths=[LIGHT])
 
 

@@ -29,12 +29,13 @@ class Scatter:
             whole: (M, D), features of images.
             crops: (M, D), of a random crop of each.
         """
-        middle, target = whole.mean(0), crops.mean(0)
+        middle, target = whole.mean(0, np.float64), crops.mean(0, np.float64)
         apart = whole - middle
         spread = np.square(apart).mean(0)
-        known = spread > 1e-10 * np.square(middle)  # what is constant tells nothing of its crops
+        known = spread > 1e-12 * np.square(middle)  # what is constant tells nothing of its crops
         slope = np.where(known, (apart * (crops - target)).mean(0) / np.where(known, spread, 1), 0)
-        return cls(slope, target - slope * middle, crops - target - slope * apart)
+        parts = slope, target - slope * middle, crops - target - slope * apart
+        return cls(*(part.astype(np.float32) for part in parts))
 
     def draw(self, features: Features, generator: np.random.Generator) -> Features:
         """Features (N, D) as random crops of the images might have them."""
