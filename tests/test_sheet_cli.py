@@ -1,4 +1,5 @@
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -306,7 +307,8 @@ def test_as_a_program(tmp_path):
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     good = run("preview", "shapes:20", "--rows", "1", "--pairs", "1", "--out", "s.png")
-    assert (good.returncode, good.stderr) == (0, "")
+    assert good.returncode == 0
+    assert re.sub("coviews: compiling the image kernels.*\n", "", good.stderr) == ""  # said on a slow machine
     assert good.stdout == "wrote s.png: random views of 1 image\n"
     assert (tmp_path / "s.png").exists()
     (tmp_path / "empty").mkdir()
