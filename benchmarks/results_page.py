@@ -24,7 +24,14 @@ OVER_FIXED = [(one, other) for one in LEARNED for other in ("Uniform", "Random")
 BY_TABLE = [
     *((f"{views}:{how}", "uniform") for how in ("table", "ppo") for views in ("coviews", "indepviews")),
     ("coviews:table", "coviews:ppo"), ("indepviews:table", "indepviews:ppo"), ("coviews:table", "indepviews:table"),
-    ("simclr", "coviews:table"), ("hardviews", "simclr"),
+    ("coviews:table", "coviews:ppo in the same time"), ("simclr", "coviews:table"), ("hardviews", "simclr"),
+    ("hardviews in the same time", "simclr"),
+]  # fmt: skip
+SPACES = [
+    ("coviews:table", "uniform"), ("coviews:table", "coviews:ppo"), ("simclr", "coviews:table"),
+    ("coviews:table", "2 of autoaugment"), ("2 of simclr", "coviews:table"), ("coviews:table", "1 of all"),
+    ("coviews:table", "4 of all"), ("coviews:table", "hardness -0.1"), ("coviews:table", "hardness 0.4"),
+    ("coviews:table", "by table at 0.5"), ("simclr", "simclr at 0.5"),
 ]  # fmt: skip
 
 
@@ -117,7 +124,8 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "table": ("table-1000", lambda r: made(r) + standings(r).markdown()),
     "table differences": ("table-1000", lambda r: differences(r, BY_TABLE).markdown()),
     "table overhead": ("table-1000", lambda r: overhead(r, "random").markdown()),
-    "table spaces": ("table-100", lambda r: made(r) + standings(r, order=list(r.variants)).markdown()),
+    "spaces": ("table-100", lambda r: made(r) + standings(r, order=list(r.variants)).markdown()),
+    "spaces differences": ("table-100", lambda r: differences(r, SPACES).markdown()),
     "moco": ("moco", lambda r: made(r) + standings(r, ("knn", "linear")).markdown()),
 }
 
