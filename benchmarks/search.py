@@ -35,7 +35,7 @@ from coviews import (
 )
 from coviews.learners.encoders import make_projector
 from coviews.learners.frozen import evaluating
-from coviews.ops.space import space
+from coviews.ops.space import STANDARD, space
 from coviews.policies.fixed import Uniform
 from coviews.policies.learned import Policy
 from coviews.scorer import Scorer, encoder_losses
@@ -126,8 +126,9 @@ def measure_table(images: np.ndarray, rounds: int) -> dict[str, float]:
     backbone = make_encoder("resnet8")
     encoder = nn.Sequential(backbone, make_projector(backbone.feature_count, 512, 128))
     optimizer = torch.optim.SGD(encoder.parameters(), 0.01, 0.9)
-    generator, prior, clock = np.random.default_rng(0), Uniform(space("autoaugment"), 2, 0.8), Clock()
-    table, queue, effects = LossTable(prior), PolicyQueue(), 0.15 * generator.standard_normal((16, 11))
+    generator, prior, clock = np.random.default_rng(0), Uniform(space(STANDARD), 2, 0.8), Clock()
+    effects = 0.15 * generator.standard_normal(prior.space.values.shape)
+    table, queue = LossTable(prior), PolicyQueue()
     x1, x2 = to_tensors(make_views(images[:128], prior.sample(128, generator), generator))
 
     def train() -> None:

@@ -128,7 +128,7 @@ def run(encoder, images, views, settings: SearchSettings, seed: int, **options: 
         warnings.simplefilter("ignore")
         policy = coviews.search(
             images[:half], encoder, generator=np.random.default_rng(seed), settings=settings, views=views,
-            on_step=steps.append, **options,
+            space_name=UNIFORM.space.name, on_step=steps.append, **options,
         )  # fmt: skip
     took = time.perf_counter() - start
     found = judge(encoder, images[half:], views, settings.reward, policy)

@@ -5,14 +5,17 @@ from pathlib import Path
 
 import numpy as np
 
-from coviews import Policy, space
+from coviews import Policy, SearchSettings, space
 from coviews.config import PretrainSettings
 
 HOSTILE = "</script><img src=x onerror=\"window.hacked=1\"><b>bold</b> & 'quoted'"
 
 
 def settings(**changes) -> PretrainSettings:
-    base = PretrainSettings(data="shapes:60", encoder="resnet8", epochs=6, warmup_epochs=2, search_every=2, knn_every=2)
+    base = PretrainSettings(
+        data="shapes:60", encoder="resnet8", epochs=6, warmup_epochs=2, search_every=2, knn_every=2,
+        search=SearchSettings(by="ppo"),
+    )  # fmt: skip
     return base.replaced(**changes)
 
 

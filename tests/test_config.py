@@ -8,7 +8,7 @@ import pytest
 from coviews import CoviewsError, PPOSettings, SearchSettings, TableSettings, space, view_source
 from coviews.build import fixed_source
 from coviews.cli.pretrain import has_data, starting_settings
-from coviews.config import OF_THE_MACHINE, PretrainSettings, read_settings
+from coviews.config import METHODS, OF_THE_MACHINE, PretrainSettings, read_settings
 from coviews.recipes import PRESETS, preset
 
 
@@ -78,7 +78,7 @@ def test_wrong_choices_are_named(changes, said):
 
 
 def test_searches_come_after_the_warm_up_and_every_k_epochs():
-    settings = PretrainSettings(epochs=35, warmup_epochs=10, search_every=10)
+    settings = PretrainSettings(epochs=35, warmup_epochs=10, search_every=10, search=SearchSettings(by="ppo"))
     assert [e for e in range(1, 36) if settings.searches_at(e)] == [11, 21, 31]
     assert not any(settings.replaced(views="uniform").searches_at(e) for e in range(1, 36))
     assert PretrainSettings(warmup_epochs=0).searches_at(1)
@@ -90,6 +90,8 @@ def test_the_papers_figures():
         800, 512, "resnet50", 0.03, 5e-4
     )  # fmt: skip
     assert paper.search == SearchSettings.paper()
+    assert (paper.search_by, paper.space_name, paper.temperature) == ("ppo", "autoaugment", 0.5)
+    assert preset("paper-moco-4096").temperature == 0.1
     assert (preset("paper-stl10").epochs, preset("paper-stl10").batch_size) == (400, 256)
     assert (preset("paper-moco-65536").bank, preset("paper-moco-65536").epochs) == (65536, 200)
     with pytest.raises(CoviewsError, match="did you mean 'paper-cifar10'"):
@@ -105,22 +107,32 @@ def test_a_table_is_fitted_before_every_epoch_after_the_warm_up():
     assert not settings.replaced(views="uniform").by_table
 
 
+def test_views_are_learned_by_table_where_the_losses_allow_it():
+    ways = {method: PretrainSettings(method=method).search_by for method in METHODS}
+    assert ways == {"simclr": "table", "moco": "table", "byol": "ppo", "simsiam": "ppo"}
+    assert PretrainSettings().by_table
+    assert PretrainSettings().space_name == "all"
+    assert not PretrainSettings(search=SearchSettings(by="ppo")).by_table
+
+
 def test_a_table_departs_from_its_prior():
     settings = PretrainSettings(search=BY_TABLE)
     assert settings.first_source() == view_source("uniform")
+    assert settings.space_name == "all"
     assert settings.replaced(prior="simclr").first_source() == view_source("simclr")
     assert settings.replaced(prior="simclr").space_name == "simclr"
-    assert settings.replaced(space="all").first_source().space == space("all")
+    assert settings.replaced(space="autoaugment").first_source() == view_source("uniform", space_name="autoaugment")
     assert settings.replaced(prior="random", space="simclr").first_source().space == space("simclr", 1001)
     four = settings.replaced(search=SearchSettings(by="table", steps=4, p=0.5)).first_source()
     assert (four.steps, four.p) == (4, 0.5)
-    assert PretrainSettings().first_source() == view_source("random")
+    assert PretrainSettings(search=SearchSettings(by="ppo")).first_source() == view_source("random")
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"prior": "simclr"}, "--prior simclr is an option of --search.by table, not of ppo"),
+        ({"prior": "simclr", "search": SearchSettings(by="ppo")}, "is an option of --search.by table, not of ppo"),
+        ({"prior": "simclr", "method": "byol"}, "--prior simclr is an option of --search.by table, not of ppo"),
         ({"prior": "simcrl", "search": BY_TABLE}, "did you mean 'simclr'"),
         ({"prior": "simclr", "space": "autoaugment", "search": BY_TABLE}, "leave one of the two out"),
         ({"prior": "simclr", "search": SearchSettings(by="table", steps=3)}, "leave out --search.steps"),

@@ -45,7 +45,7 @@ def records(run, kind):
 def test_it_learns_and_leaves_what_it_should(no_guards, tmp_path, capsys):
     settings = SMALL.replaced(
         data="shapes:1000", size=32, epochs=12, batch_size=64, lr=0.12, warmup_epochs=4, search_every=4, knn_every=6,
-        projector=None, tensorboard=True, out=tmp_path / "run",
+        projector=None, temperature=0.5, tensorboard=True, out=tmp_path / "run",
     )  # fmt: skip
     done = pretrain(settings=settings)
     looks = records(done.path, "look")
@@ -299,7 +299,7 @@ def test_bad_input_is_one_line_with_exit_code_2(tmp_path, capsys, monkeypatch):
         (["shapes:300", "--encoder", "timm/resnet1"], "did you mean 'timm/resnet"),
         (["nowhere"], "there is no file or folder"),
         (["few", "--encoder", "resnet8"], "--batch-size 256 is more than the 10 images"),
-        (["few", "--encoder", "resnet8", "--batch-size", "4"], "a search needs 128 images"),
+        (["few", "--encoder", "resnet8", "--batch-size", "4", "--search.by", "ppo"], "a search needs 128 images"),
         (["bad", "--encoder", "resnet8", "--batch-size", "4"], "broken"),
         (["shapes:300", "--encoder", "resnet8", "--out", "full"], "is not empty"),
         (["shapes:300", "--encoder", "timm/vit_tiny_patch16_224", "--size", "10"], "cannot take"),

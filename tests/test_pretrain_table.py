@@ -17,7 +17,8 @@ from small_runs import BY_TABLE, SMALL, content, differing, trust_young_encoders
 
 WORDS = (
     "pretrain shapes:400 --size 16 --encoder resnet8 --epochs 6 --warmup-epochs 2 --batch-size 32 --lr 0.1 "
-    "--projector 32 --knn-every 0 --no-tensorboard --search.by table --search.table.gentle 2 --search.table.ridge 50"
+    "--temperature 0.5 --projector 32 --knn-every 0 --no-tensorboard --search.by table --search.table.gentle 2 "
+    "--search.table.ridge 50"
 )
 
 
@@ -64,14 +65,14 @@ def test_the_command_fits_a_table_before_every_epoch(views, tmp_path, capsys):
     assert pretrain(settings=again, progress=False).policy is None  # fixed views: nothing is learned
 
 
-@pytest.mark.parametrize("more", ["--prior simclr", "--space all --search.steps 1", "--method moco --bank 256"])
+@pytest.mark.parametrize("more", ["--prior simclr", "--space autoaugment --search.steps 1", "--method moco --bank 256"])
 def test_other_priors_spaces_and_methods(more, tmp_path):
     run = tmp_path / "run"
     words = [*WORDS.split(), "--out", str(run), "--epochs", "4", "--no-report", *more.split()]
     assert main(words) == 0
     policy = load_policy(run / "policies" / "0004.safetensors")
-    assert policy.space.name == ("simclr" if "simclr" in more else "all" if "all" in more else "autoaugment")
-    assert policy.steps == (5 if "simclr" in more else 1 if "all" in more else 2)
+    assert policy.space.name == ("simclr" if "simclr" in more else "autoaugment" if "auto" in more else "all")
+    assert policy.steps == (5 if "simclr" in more else 1 if "steps" in more else 2)
 
 
 def test_a_contradiction_is_one_line(tmp_path, capsys):

@@ -1,5 +1,7 @@
 """`coviews reproduce`: every table and figure of the paper, for an epoch."""
 
+import dataclasses
+
 import pytest
 
 from coviews import SearchSettings, reproduce
@@ -12,7 +14,7 @@ from small_runs import SEARCH
 @pytest.fixture
 def quick(monkeypatch):
     """Searches of a moment."""
-    monkeypatch.setattr(paper, "SearchSettings", lambda: SEARCH)
+    monkeypatch.setattr(paper, "SearchSettings", lambda by: dataclasses.replace(SEARCH, by=by))
 
 
 @pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.shows != "reward"])

@@ -204,7 +204,7 @@ def drawn(tmp_path, monkeypatch):
 
 def test_what_is_told_is_what_was_done(drawn):
     """`uniform` leaves out every fifth step: the text must not name those."""
-    images, views, done = drawn("--views", "uniform", "--no-crop", "--no-flip")
+    images, views, done = drawn("--views", "uniform", "--space", "autoaugment", "--no-crop", "--no-flip")
     assert done.p == 1
     assert (done.ops == SPACE.identity).mean() > 0.15
     checked = 0

@@ -26,7 +26,7 @@ from coviews.report.statistics import policy_statistics
 
 PAPER = space("autoaugment")
 TINY = Space("tiny", ("Rotate", "Identity", "Solarize"), np.array([[-9.0, 0, 9], [0, 0, 0], [64, 128, 200.0]]))
-UNIFORM = view_source("uniform")
+UNIFORM = view_source("uniform", space_name="autoaugment")
 
 
 def effects_for(source, seed=0, size=0.15, together=0.05, cooperative=True):
@@ -512,7 +512,7 @@ def test_wrong_input_is_named():
 
 def test_random_views_fit_a_uniform_prior():
     """Fine levels of the same ranges are told by their bins."""
-    table, rng = LossTable(UNIFORM), np.random.default_rng(0)
+    table, rng = LossTable(view_source("uniform")), np.random.default_rng(0)
     table.add(view_source("random").sample(8, rng), np.ones(8))
     table.add(view_source("random").sample(0, rng), np.ones(0))
     assert len(table) == 8

@@ -16,7 +16,7 @@ from coviews.policies.tilted import TiltedPolicy
 
 MINE = Space("mine", ("Rotate", "Identity", "Invert"), np.array([[0.1, 1 / 3, 7.0], [0, 0, 0], [0, 0, 0]], float))
 PRIORS = {
-    "uniform": view_source("uniform"),
+    "uniform": view_source("uniform", space_name="autoaugment"),
     "all": view_source("uniform", space_name="all", steps=3, p=0.5),
     "random": view_source("random"),
     "randaugment": view_source("randaugment", magnitude=15),

@@ -17,13 +17,14 @@ import yaml
 
 from coviews.errors import CoviewsError, unknown
 from coviews.find_policy import SearchSettings
-from coviews.ops.space import SPACES
+from coviews.ops.space import SPACES, STANDARD
 from coviews.policies.fixed import FIXED, view_source
 from coviews.policies.learned import COOPERATIVE
 from coviews.policies.subpolicy import ViewSource
 
 METHODS = ("simclr", "moco", "byol", "simsiam")
 VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
+TABLED = ("simclr", "moco")  # methods whose losses a search by table can read
 OWN_SPACE = ("simclr", "randaugment", "trivialaugment")  # sources with operations of their own
 ACCELERATORS = ("auto", "cpu", "cuda", "mps")
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
@@ -70,7 +71,7 @@ class PretrainSettings:
     init_from: Path | None = None
     """Start from the encoder of another run: its folder, or its encoder.safetensors."""
     temperature: float | None = None
-    """Of the contrastive loss; by default 0.5, and 0.1 for moco."""
+    """Of the contrastive loss; by default 0.2 for simclr (0.5 in the paper), 0.1 for moco, else 0.5."""
     projector: int | None = None
     """The projector's width; by default as many as the encoder has features."""
     bank: int = 4096
@@ -117,8 +118,8 @@ class PretrainSettings:
     warm_start: bool = False
     """Each search by ppo goes on from the last policy instead of starting anew."""
     space: str | None = None
-    """Which operations learned, uniform and random views have: autoaugment (the paper's, the default), simclr,
-    simclr-wide, all, randaugment or trivialaugment."""
+    """Which operations learned, uniform and random views have: all (the default), autoaugment (the paper's), simclr,
+    simclr-wide, randaugment or trivialaugment."""
     prior: str = "uniform"
     """What a search by table departs from: uniform, random, randaugment, trivialaugment or simclr."""
     search: SearchSettings = field(default_factory=SearchSettings)
@@ -202,8 +203,8 @@ class PretrainSettings:
             )
 
     def _check_search(self) -> None:
-        if self.search.by != "table" and self.prior != "uniform":
-            raise CoviewsError(f"--prior {self.prior} is an option of --search.by table, not of {self.search.by}")
+        if self.search_by != "table" and self.prior != "uniform":
+            raise CoviewsError(f"--prior {self.prior} is an option of --search.by table, not of {self.search_by}")
         if self.prior in OWN_SPACE and self.space not in (None, self.prior):
             raise CoviewsError(
                 f"--prior {self.prior} has operations of its own, not those of --space {self.space}: "
@@ -213,7 +214,7 @@ class PretrainSettings:
             raise CoviewsError(f"--prior {self.prior} has steps of its own: leave out --search.steps")
         if not self.by_table:
             return
-        if self.method not in ("simclr", "moco"):
+        if self.method not in TABLED:
             raise CoviewsError(
                 f"--search.by table reads training's own losses, and that of {self.method} has no level for views that "
                 "lost their image: use --search.by ppo, or --method simclr or moco"
@@ -229,12 +230,17 @@ class PretrainSettings:
     @property
     def by_table(self) -> bool:
         """Whether policies come from a table of training's own losses."""
-        return self.learns_views and self.search.by == "table"
+        return self.learns_views and self.search_by == "table"
+
+    @property
+    def search_by(self) -> str:
+        """How views are learned: by table where the method's losses allow it, unless another way was chosen."""
+        return self.search.by or ("table" if self.method in TABLED else "ppo")
 
     @property
     def space_name(self) -> str:
         """The space of a learned policy."""
-        return self.prior if self.prior in OWN_SPACE else self.space or "autoaugment"
+        return self.prior if self.prior in OWN_SPACE else self.space or STANDARD
 
     def first_source(self) -> ViewSource:
         """Who makes the views before a policy is learned: random ones, or the table's prior."""

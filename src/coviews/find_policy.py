@@ -9,7 +9,7 @@ import numpy as np
 
 from coviews.errors import CoviewsError, unknown
 from coviews.images import Images
-from coviews.ops.space import space
+from coviews.ops.space import STANDARD, space
 from coviews.policies.fixed import Uniform
 from coviews.policies.learned import Policy
 from coviews.policies.network import NetworkSettings
@@ -47,13 +47,14 @@ class SearchSettings:
     """N_tau, the operations in a row."""
     p: float = 0.8
     """The probability with which a step is applied."""
-    by: str = "ppo"
-    """How pretraining learns its views: `ppo`, the paper's search, or `table`, from training's own losses, which costs
-    almost nothing. The figures of `table`, `reward`, `steps` and `p` are then the ones that count."""
+    by: str | None = None
+    """How pretraining learns its views: `table`, from training's own losses, which costs almost nothing (the default
+    for simclr and moco; the figures of `table`, `reward`, `steps` and `p` are then the ones that count), or `ppo`, the
+    paper's search (the default for other methods)."""
     table: TableSettings = field(default_factory=TableSettings)
 
     def __post_init__(self) -> None:
-        if self.by not in SEARCHES:
+        if self.by is not None and self.by not in SEARCHES:
             raise unknown("search", self.by, SEARCHES)
         if self.reference not in REFERENCES:
             raise unknown("reference", self.reference, REFERENCES)
@@ -73,7 +74,7 @@ class SearchSettings:
     def paper(cls) -> "SearchSettings":
         """The paper's search."""
         figures = (PPOSettings.paper(), NetworkSettings.paper(), BoundedReward("ratio"))
-        return cls(*figures, reference="current", images_each=1, reference_batches=20)
+        return cls(*figures, reference="current", images_each=1, reference_batches=20, by="ppo")
 
 
 def search(
@@ -85,7 +86,7 @@ def search(
     kind: str | None = None,
     source: ViewSource | None = None,
     settings: SearchSettings | None = None,
-    space_name: str = "autoaugment",
+    space_name: str = STANDARD,
     start: Policy | None = None,
     views: ViewSettings | None = None,
     temperature: float = 0.5,

@@ -46,7 +46,8 @@ def preview(
         pairs: How many pairs of views to show of each.
         seed: Chooses the images and everything that is drawn.
         size: The side of the images in pixels, if not their own.
-        space: The operations of random and uniform views: autoaugment (the default), simclr, simclr-wide or all.
+        space: The operations of random and uniform views: all (the default), autoaugment (the paper's), simclr or
+            simclr-wide.
         magnitude: RandAugment's magnitude, 0 to 30.
         crop: Cut a random part out of each view, after the operations.
         flip: Mirror half of the views.

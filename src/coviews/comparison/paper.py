@@ -52,7 +52,7 @@ def small(settings: PretrainSettings, epochs: int = SMALL_EPOCHS) -> PretrainSet
     every = min(10, max(1, epochs // 6))
     return settings.replaced(
         encoder="resnet8", batch_size=128, lr=0.12, epochs=epochs, subset=str(SMALL_IMAGES),
-        warmup_epochs=min(10, epochs // 6), search_every=every, search=SearchSettings(),
+        warmup_epochs=min(10, epochs // 6), search_every=every, search=SearchSettings(by="ppo"),
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ class SimCLR(Method):
         encoder: nn.Module,
         features: int,
         *,
-        temperature: float = 0.5,
+        temperature: float = 0.2,
         projector_hidden: int | None = None,
         projector_outputs: int | None = None,
     ) -> None:

@@ -20,7 +20,7 @@ from coviews.errors import CoviewsError
 from coviews.images import Images, check_images
 from coviews.ops import resample
 from coviews.ops.kernels import FILL, PARAMETERS, PLACE, SLOTS
-from coviews.ops.space import SPACES, space
+from coviews.ops.space import SPACES, STANDARD, space
 from coviews.ops.table import OPS
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def apply_op(
     name: str,
     level: int = 0,
     *,
-    space_name: str = "autoaugment",
+    space_name: str = STANDARD,
     place: tuple[float, float] = (0.5, 0.5),
     fill: Sequence[int] = GREY,
 ) -> Images:

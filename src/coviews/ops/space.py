@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.table import OPS, PARAMETERS
 
+STANDARD = "all"  # the space where none is named
 MOST = 4096  # levels: a table of them is made for each size of images
 FINE = 1001  # levels of a range that is meant to be continuous: steps of a thousandth
 

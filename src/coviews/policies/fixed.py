@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from coviews.errors import CoviewsError, unknown
-from coviews.ops.space import FINE, Space, space
+from coviews.ops.space import FINE, STANDARD, Space, space
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
 
@@ -72,12 +72,12 @@ class SimCLR:
         return Subpolicies(chosen, ops, generator.integers(0, chosen.levels, ops.shape, np.int16))
 
 
-def _random(views: int = 2, steps: int = 2, space_name: str = "autoaugment") -> ViewSource:
+def _random(views: int = 2, steps: int = 2, space_name: str = STANDARD) -> ViewSource:
     binned = space_name in ("randaugment", "trivialaugment")  # these have levels of their own
     return Uniform(space(space_name, levels=None if binned else FINE), steps, 1.0, views)
 
 
-def _uniform(views: int = 2, steps: int = 2, p: float = 0.8, space_name: str = "autoaugment") -> ViewSource:
+def _uniform(views: int = 2, steps: int = 2, p: float = 0.8, space_name: str = STANDARD) -> ViewSource:
     return Uniform(space(space_name), steps, p, views)
 
 
