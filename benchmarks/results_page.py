@@ -23,6 +23,7 @@ LEARNED = ("CoViews", "IndepViews", "CoViews by table", "IndepViews by table")
 OVER_FIXED = [(one, other) for one in LEARNED for other in ("Uniform", "Random")]
 BY_TABLE = [
     *((f"{views}:{how}", "uniform") for how in ("table", "ppo") for views in ("coviews", "indepviews")),
+    *((name, "random") for name in ("coviews:table", "coviews:ppo")),
     ("coviews:table", "coviews:ppo"), ("indepviews:table", "indepviews:ppo"), ("coviews:table", "indepviews:table"),
     ("coviews:table", "coviews:ppo in the same time"), ("simclr", "coviews:table"), ("hardviews", "simclr"),
     ("hardviews in the same time", "simclr"),

@@ -21,6 +21,7 @@ from coviews.build import make_fabric
 from coviews.compat import import_torchvision
 from coviews.config import PretrainSettings
 from coviews.display import Display
+from coviews.find_policy import SearchSettings
 from coviews.learners.pixels import to_tensors
 from coviews.ops.space import space
 from coviews.policies.learned import Policy
@@ -34,7 +35,7 @@ BATCH = 128
 def trainer_of(encoder: str, images: int) -> Iterator[Trainer]:
     settings = PretrainSettings(
         data=f"shapes:{images}", encoder=encoder, batch_size=BATCH, tensorboard=False, accelerator="cpu",
-        save_every=1e6,
+        save_every=1e6, space="autoaugment", search=SearchSettings(by="ppo"),
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(settings, make_fabric(settings), Display(False), settings.data, None)

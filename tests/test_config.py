@@ -121,6 +121,7 @@ def test_a_table_departs_from_its_prior():
     assert settings.space_name == "all"
     assert settings.replaced(prior="simclr").first_source() == view_source("simclr")
     assert settings.replaced(prior="simclr").space_name == "simclr"
+    assert settings.replaced(prior="simclr", views="uniform").space_name == "all"  # what is not learned has no prior
     assert settings.replaced(space="autoaugment").first_source() == view_source("uniform", space_name="autoaugment")
     assert settings.replaced(prior="random", space="simclr").first_source().space == space("simclr", 1001)
     four = settings.replaced(search=SearchSettings(by="table", steps=4, p=0.5)).first_source()

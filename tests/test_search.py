@@ -82,8 +82,9 @@ def test_the_policy_beats_uniform_on_fresh_images_over_five_seeds(encoder, image
     for seed in range(5):
         steps = []
         policy = search(
-            train, encoder, generator=np.random.default_rng(seed), settings=settings, views=views, on_step=steps.append
-        )
+            train, encoder, generator=np.random.default_rng(seed), settings=settings, views=views,
+            space_name=PAPER_SPACE.name, on_step=steps.append,
+        )  # fmt: skip
         rewards = [s.reward for s in steps]
         rises.append(np.mean(rewards[-10:]) - np.mean(rewards[:10]))
         with evaluating(encoder):
@@ -170,12 +171,13 @@ def test_an_encoder_that_is_constant_says_that_nothing_can_be_learned(images, vi
 def test_the_papers_search_runs(encoder, images, views):
     paper = SearchSettings.paper()
     settings = replace(paper, ppo=replace(paper.ppo, iterations=2))
-    source = coviews.view_source("random")
+    source = coviews.view_source("random", space_name="autoaugment")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         policy = search(
-            images, encoder, generator=np.random.default_rng(0), settings=settings, views=views, source=source
-        )
+            images, encoder, generator=np.random.default_rng(0), settings=settings, views=views, source=source,
+            space_name="autoaugment",
+        )  # fmt: skip
     assert policy.network.settings.hidden == 512
     assert policy.statistics["iterations"] == 2
 

@@ -108,9 +108,9 @@ class PretrainSettings:
     """Everything that is drawn comes from it: the same seed gives the same run."""
 
     warmup_epochs: int = 10
-    """Epochs with random views before the first search."""
+    """Epochs before views are learned: with those of the prior by table, with random ones by ppo."""
     search_every: int = 10
-    """K, the epochs from one search to the next; a table is fitted before every epoch."""
+    """K, the epochs from one search by ppo to the next; a table is fitted before every epoch."""
     queue_size: int = 4
     """The most recent policies that make the views."""
     queue_p: float = 0.6
@@ -240,7 +240,7 @@ class PretrainSettings:
     @property
     def space_name(self) -> str:
         """The space of a learned policy."""
-        return self.prior if self.prior in OWN_SPACE else self.space or STANDARD
+        return self.prior if self.by_table and self.prior in OWN_SPACE else self.space or STANDARD
 
     def first_source(self) -> ViewSource:
         """Who makes the views before a policy is learned: random ones, or the table's prior."""

@@ -1,7 +1,7 @@
 """`pretrain`: the paper's algorithm, from top to bottom.
 
-warm up on random views; then, every K epochs, search for a policy that is hard for the encoder as it is now, put it
-into the queue, and train on the views that the queue makes.
+warm up; then, every K epochs, search for a policy that is hard for the encoder as it is now, put it into the queue, and
+train on the views that the queue makes. (By table, the policy follows from training's own losses before every epoch.)
 """
 
 import contextlib

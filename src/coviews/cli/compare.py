@@ -54,8 +54,9 @@ def compare(
     Args:
         settings: What is trained.
         views: The view sources, with commas between them: those of pretrain, randaugment:15 for RandAugment with the
-            magnitude 15, coviews:table for the search by table, or files of learned policies. By default simclr,
-            random, uniform, randaugment, hardviews, indepviews and coviews, or none where there are variants.
+            magnitude 15, coviews:table and coviews:ppo for learned ones by that search, or files of learned policies.
+            By default simclr, random, uniform, randaugment, hardviews, indepviews and coviews, or none where there are
+            variants.
         variants: A YAML file of names, each with the settings in which it differs from the others.
         seeds: Pretraining seeds of each, counted from --seed.
         out: The folder for results.json, comparison.html, the runs and their logs.

@@ -81,8 +81,8 @@ def compare(
 
     Args:
         data: a folder, a file or the name of a known set, as for `pretrain`.
-        views: the view sources; `randaugment:15` is RandAugment with the magnitude 15, `coviews:table` is searched
-            by table. By default all, or none where there are variants.
+        views: the view sources; `randaugment:15` is RandAugment with the magnitude 15, `coviews:table` and
+            `coviews:ppo` are learned by that search. By default all, or none where there are variants.
         variants: what else is compared: names, each with the settings in which it differs, as a mapping or a YAML file.
         seeds: pretraining seeds of each, counted from the setting `seed`.
         settings: what `options` change; the defaults of PretrainSettings if none.

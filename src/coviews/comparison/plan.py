@@ -68,7 +68,7 @@ class Plan:
 
 
 def view_variants(settings: PretrainSettings, views: Sequence[str]) -> dict[str, PretrainSettings]:
-    """A variant for each view source; `randaugment:15` has the magnitude 15, `coviews:table` is searched by table."""
+    """A variant for each view source; `randaugment:15` has the magnitude 15, `coviews:ppo` is learned by ppo."""
     found: dict[str, PretrainSettings] = {}
     for name in views:
         if name in found:
