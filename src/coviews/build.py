@@ -91,9 +91,8 @@ def build_method(settings: PretrainSettings, images: ImageSet, module: nn.Module
     features = check_encoder(encoder, (height, width), channels, s.encoder)
     if s.init_from is not None:
         load_encoder(s.init_from, into=encoder).train()
-    options: dict[str, Any] = {"projector_hidden": s.projector, "projector_outputs": s.projector}
-    if s.temperature is not None:
-        options["temperature"] = s.temperature
+    options: dict[str, Any] = {"temperature": s.settled().temperature}
+    options |= {"projector_hidden": s.projector, "projector_outputs": s.projector}
     if s.method in ("moco", "byol"):
         options["momentum"] = s.momentum
     if s.method == "moco":

@@ -24,6 +24,7 @@ from coviews.policies.subpolicy import ViewSource
 
 METHODS = ("simclr", "moco", "byol", "simsiam")
 VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
+TEMPERATURES = {"simclr": 0.2, "moco": 0.1, "byol": 0.5, "simsiam": 0.5}
 TABLED = ("simclr", "moco")  # methods whose losses a search by table can read
 OWN_SPACE = ("simclr", "randaugment", "trivialaugment")  # sources with operations of their own
 ACCELERATORS = ("auto", "cpu", "cuda", "mps")
@@ -205,7 +206,7 @@ class PretrainSettings:
     def _check_search(self) -> None:
         if self.search_by != "table" and self.prior != "uniform":
             raise CoviewsError(f"--prior {self.prior} is an option of --search.by table, not of {self.search_by}")
-        if self.prior in OWN_SPACE and self.space not in (None, self.prior):
+        if self.by_table and self.prior in OWN_SPACE and self.space not in (None, self.prior):
             raise CoviewsError(
                 f"--prior {self.prior} has operations of its own, not those of --space {self.space}: "
                 "leave one of the two out"
@@ -273,14 +274,20 @@ class PretrainSettings:
                 changes[name] = _checked(value, hints[name], name)
         return dataclasses.replace(self, **changes)
 
+    def settled(self) -> "PretrainSettings":
+        """The same with nothing left to defaults that depend on other choices, and may be others tomorrow."""
+        temperature = TEMPERATURES[self.method] if self.temperature is None else self.temperature
+        search = dataclasses.replace(self.search, by=self.search_by)
+        return dataclasses.replace(self, temperature=temperature, space=self.space_name, search=search)
+
     def differences(self, other: "PretrainSettings") -> list[str]:
         """The names of the choices that differ and change what comes out."""
-        fields = (f.name for f in dataclasses.fields(self))
-        return [name for name in fields if name not in OF_THE_MACHINE and getattr(self, name) != getattr(other, name)]
+        fields, one, two = (f.name for f in dataclasses.fields(self)), self.settled(), other.settled()
+        return [name for name in fields if name not in OF_THE_MACHINE and getattr(one, name) != getattr(two, name)]
 
     def to_yaml(self) -> str:
         """Enough to repeat the run."""
-        return yaml.safe_dump(_plain(self), sort_keys=False, allow_unicode=True)
+        return yaml.safe_dump(_plain(self.settled()), sort_keys=False, allow_unicode=True)
 
 
 def read_settings(path: Path, default: PretrainSettings | None = None) -> PretrainSettings:
