@@ -12,7 +12,7 @@ import torch
 
 import coviews
 from coviews import CoviewsError, pretrain
-from coviews.run import Run
+from coviews.run import FORMAT, Run
 from coviews.signals import Stopped
 from coviews.train import Trainer
 from small_runs import SMALL, content, differing
@@ -113,7 +113,7 @@ def damage(path, how):
         data[len(data) // 2] ^= 255
         path.write_bytes(data)
     elif how == "other":
-        torch.save({"format": 1, "metrics": 0, "method": {}}, path)
+        torch.save({"format": FORMAT, "metrics": 0, "method": {}}, path)
     elif how == "newer":
         torch.save({"format": 99}, path)
     else:
@@ -145,7 +145,7 @@ class Payload:
 def test_nothing_in_a_checkpoint_is_executed(tmp_path):
     run = tmp_path / "run"
     pretrain(settings=SMALL.replaced(out=run, epochs=2, knn_every=0), progress=False)
-    torch.save({"format": 1, "metrics": 0, "x": Payload(str(tmp_path / "hacked"))}, run / "checkpoints" / "last.pt")
+    torch.save({"format": FORMAT, "metrics": 0, "x": Payload(str(tmp_path / "hacked"))}, run / "checkpoints" / "last.pt")
     with pytest.raises(CoviewsError, match="damaged"):
         pretrain(resume=run, progress=False)
     assert not (tmp_path / "hacked").exists()
