@@ -145,7 +145,8 @@ class Payload:
 def test_nothing_in_a_checkpoint_is_executed(tmp_path):
     run = tmp_path / "run"
     pretrain(settings=SMALL.replaced(out=run, epochs=2, knn_every=0), progress=False)
-    torch.save({"format": FORMAT, "metrics": 0, "x": Payload(str(tmp_path / "hacked"))}, run / "checkpoints" / "last.pt")
+    bad = {"format": FORMAT, "metrics": 0, "x": Payload(str(tmp_path / "hacked"))}
+    torch.save(bad, run / "checkpoints" / "last.pt")
     with pytest.raises(CoviewsError, match="damaged"):
         pretrain(resume=run, progress=False)
     assert not (tmp_path / "hacked").exists()

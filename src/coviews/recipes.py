@@ -12,7 +12,6 @@ PRESETS: dict[str, PretrainSettings] = {
     "demo": PretrainSettings(
         data="shapes",
         encoder="resnet8",
-        temperature=0.5,  # 0.2 was worse on these images with learned views
         epochs=16,
         batch_size=128,
         lr=0.12,
