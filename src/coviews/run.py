@@ -17,7 +17,7 @@ from coviews.errors import CoviewsError
 from coviews.locked import lock_folder
 from coviews.policies.learned import AnyPolicy, load_policy
 
-FORMAT = 2  # of the checkpoint; goes up when an older reader would misread a newer one
+FORMAT = 2  # of the checkpoint; goes up when one version would misread another's
 # all that a run writes: what --overwrite may delete
 _OURS = ("config.yaml", "metrics.jsonl", "broken.txt", "checkpoints", "policies", "tensorboard", "encoder.safetensors",
          "report.html", "evaluations.jsonl", ".lock")  # fmt: skip
