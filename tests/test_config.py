@@ -10,7 +10,7 @@ from torch import nn
 from coviews import CoviewsError, PPOSettings, SearchSettings, TableSettings, space, view_source
 from coviews.build import fixed_source
 from coviews.cli.pretrain import has_data, starting_settings
-from coviews.config import METHODS, OF_THE_MACHINE, TEMPERATURES, PretrainSettings, read_settings
+from coviews.config import METHODS, OF_THE_MACHINE, TEMPERATURES, PretrainSettings, changed_settings, read_settings
 from coviews.learners.methods import make_method
 from coviews.recipes import PRESETS, preset
 
@@ -163,6 +163,33 @@ def test_choices_that_contradict_each_other_are_named(changes, said):
     with pytest.raises(CoviewsError) as caught:
         PretrainSettings().replaced(**changes)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "flag"),
+    [
+        ({"search_every": 5}, "--search-every"),
+        ({"search": {"ppo": {"iterations": 50}}}, "--search.ppo.iterations"),
+        ({"search": {"network": {"hidden": 32}}}, "--search.network.hidden"),
+        ({"search": {"reference": "current"}}, "--search.reference"),
+        ({"search": {"reference_batches": 8}}, "--search.reference-batches"),
+        ({"search": {"batch": 64}}, "--search.batch"),
+        ({"search": {"images_each": 8}}, "--search.images-each"),
+    ],
+)
+def test_options_of_ppo_are_refused_where_nobody_chose_a_search(changes, flag):
+    settings = changed_settings(PretrainSettings(), changes)
+    with pytest.raises(CoviewsError, match=f"^{flag} is an option of --search.by ppo, and by default"):
+        settings.check_ppo_options()
+    for choice in ({"method": "byol"}, {"views": "uniform"}, {"search": {"by": "ppo"}}, {"search": {"by": "table"}}):
+        changed_settings(settings, choice).check_ppo_options()
+
+
+def test_options_of_the_default_search_are_welcome():
+    changes = {"warmup_epochs": 5, "search": {"table": {"hardness": 0.2}, "steps": 1, "reward": {"tolerance": 0.5}}}
+    changed_settings(PretrainSettings(), changes).check_ppo_options()
+    for name in PRESETS:
+        preset(name).check_ppo_options()
 
 
 def test_the_tables_settings_in_a_file(tmp_path):

@@ -41,10 +41,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-SMALL = (
-    "--encoder resnet8 --epochs 2 --warmup-epochs 1 --batch-size 32 --search.ppo.iterations 2 --search.ppo.samples 8 "
-    "--search.ppo.minibatch 8 --search.batch 32"
-)
+SMALL = "--encoder resnet8 --epochs 2 --warmup-epochs 1 --batch-size 32"
 
 
 def test_the_readme_runs(folder, monkeypatch):

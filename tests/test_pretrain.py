@@ -304,6 +304,7 @@ def test_bad_input_is_one_line_with_exit_code_2(tmp_path, capsys, monkeypatch):
         (["shapes:300", "--encoder", "resnet8", "--out", "full"], "is not empty"),
         (["shapes:300", "--encoder", "timm/vit_tiny_patch16_224", "--size", "10"], "cannot take"),
         (["--resume", "few"], "is not a run"),
+        (["shapes:300", "--search-every", "5"], "--search-every is an option of --search.by ppo"),
         (["--preset", "paper-cifar"], "did you mean 'paper-cifar10"),
         (["--config", "missing.yaml"], "there is no file missing.yaml"),
         (["--preset", "paper-cifar10"], "--download"),

@@ -31,6 +31,11 @@ ACCELERATORS = ("auto", "cpu", "cuda", "mps")
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
 
+# the options that mean something to a search by ppo only, or begin like this
+OF_PPO = (
+    "search_every", "search.ppo.", "search.network.", "search.reference", "search.batch", "search.images_each"
+)  # fmt: skip
+
 # what may change when a run is continued: it says how and where the work is done, not what comes out
 OF_THE_MACHINE = frozenset(
     ("out", "data_root", "download", "cache", "accelerator", "devices", "num_nodes", "threads", "save_every",
@@ -264,6 +269,18 @@ class PretrainSettings:
         since, every = epoch - self.warmup_epochs - 1, 1 if self.by_table else self.search_every
         return self.learns_views and since >= 0 and since % every == 0
 
+    def check_ppo_options(self) -> None:
+        """Refuse options of a search by ppo where no search was chosen, and it is by table."""
+        if self.search.by is not None or not self.by_table:
+            return
+        mine, default = _leaves(self), _leaves(PretrainSettings())
+        for name, value in mine.items():
+            if name.startswith(OF_PPO) and value != default[name]:
+                raise CoviewsError(
+                    f"{_flag(name)} is an option of --search.by ppo, and by default the search is by table: "
+                    "add --search.by ppo, or leave it out"
+                )
+
     def replaced(self, **changes: Any) -> "PretrainSettings":
         """The same with other choices; unknown names get the nearest valid one."""
         hints = typing.get_type_hints(type(self))
@@ -325,6 +342,15 @@ def _settings_of(content: Any, default: PretrainSettings | None, where: str) -> 
 
 def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
+
+
+def _leaves(settings: Any, prefix: str = "") -> dict[str, Any]:
+    """Every single choice by its full name, such as search.ppo.clip."""
+    found: dict[str, Any] = {}
+    for f in dataclasses.fields(settings):
+        value, name = getattr(settings, f.name), prefix + f.name
+        found |= _leaves(value, f"{name}.") if dataclasses.is_dataclass(value) else {name: value}
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -16,7 +16,6 @@ PRESETS: dict[str, PretrainSettings] = {
         batch_size=128,
         lr=0.12,
         warmup_epochs=4,
-        search_every=4,
         knn_every=4,
     ),
     "paper-cifar10": _PAPER.replaced(data="cifar10", test_data="cifar10:test", epochs=800),

@@ -33,6 +33,7 @@ def pretrain(
     """
     from coviews.train import pretrain as train
 
+    settings.check_ppo_options()
     train(settings=settings, resume=resume, overwrite=overwrite, progress=progress)
 
 

@@ -236,7 +236,7 @@ class LossTable:
         return _Equations.of(terms, losses.astype(np.float64), sizes, self._features)
 
     def _solve(self, *parts: "_Equations") -> Numbers:
-        gram, right = np.sum([p.gram for p in parts], 0), np.sum([p.right for p in parts], 0)
+        gram, right = (sum(part) for part in zip(*((p.gram, p.right) for p in parts), strict=True))
         gram.flat[:: self._features + 1] += self.settings.ridge
         with blas.one_thread():
             solved: Numbers = np.linalg.solve(gram, right)
@@ -336,11 +336,12 @@ class _Equations:
     def of(cls, terms: NDArray[np.int64], losses: Numbers, sizes: NDArray[np.int64], features: int) -> "_Equations":
         batch = np.repeat(np.arange(len(sizes)), sizes)
         centred = _centred(losses, batch, sizes)
-        above = np.zeros(features**2)
+        above = np.zeros(features**2, np.int64)
         for i in range(len(terms) - 1):  # how often two effects meet, each pair of terms once
             above += np.bincount((terms[i] * features + terms[i + 1 :]).ravel(), minlength=features**2)
         square = above.reshape(features, features)
-        gram = square + square.T + np.diag(np.bincount(terms.ravel(), minlength=features).astype(np.float64))
+        gram = (square + square.T).astype(np.float64)
+        gram.flat[:: features + 1] += np.bincount(terms.ravel(), minlength=features)
         cells = np.bincount((batch * features + terms).ravel(), minlength=len(sizes) * features)
         sums = cells.reshape(len(sizes), features) / np.sqrt(sizes)[:, None]
         with blas.one_thread():
