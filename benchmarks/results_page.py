@@ -31,6 +31,10 @@ BY_TABLE = [
     ("coviews:table", "coviews:ppo in the same time"), ("simclr", "coviews:table"), ("hardviews", "simclr"),
     ("hardviews in the same time", "simclr"),
 ]  # fmt: skip
+EQUAL_TIME = [
+    ("CoViews by table", "CoViews in the same time"), ("CoViews in the same time", "Uniform"),
+    ("Hard views in the same time", "SimCLR's recipe"), ("Hard views in the same time", "CoViews by table"),
+]  # fmt: skip
 SPACES = [
     ("coviews:table", "uniform"), ("coviews:table", "coviews:ppo"), ("simclr", "coviews:table"),
     ("coviews:table", "2 of autoaugment"), ("2 of simclr", "coviews:table"), ("coviews:table", "1 of all"),
@@ -42,6 +46,17 @@ SPACES = [
 def short(name: str) -> str:
     """The row's name without its column's."""
     return name.split(", ")[0]
+
+
+def pooled(parts: Sequence[Results]) -> Results:
+    """All of them, a row that several have from the first."""
+    whole = Results()
+    for part in parts:
+        known = {short(name) for name in whole.variants}
+        new = {name: settings for name, settings in part.variants.items() if short(name) not in known}
+        whole.variants |= new
+        whole.runs += [r for r in part.runs if r.variant in new]
+    return whole
 
 
 def ranked(results: Results, measure: str = "linear") -> list[str]:
@@ -81,9 +96,10 @@ def _difference(results: Results, one: str, other: str, measure: str) -> str:
     return "" if gap is None else str(gap)
 
 
-def overhead(results: Results, plain: str = "Random") -> Rows:
-    """The time of runs over that with plain views, less 1: of the seed that was disturbed least (and no added rows)."""
-    runs = {short(r.variant): r for r in results.runs if r.seed == QUIET and " by table" not in r.variant}
+def overhead(results: Results, plain: str = "Random", left_out: str | None = None) -> Rows:
+    """The time of runs over that with plain views, less 1: of the seed that was disturbed least."""
+    quiet = (r for r in results.runs if r.seed == QUIET)
+    runs = {short(r.variant): r for r in quiet if left_out is None or left_out not in r.variant}
     rows = [
         [name, f"{r.seconds / runs[plain].seconds - 1:+.2f}", f"{r.searching / r.seconds:.0%}"]
         for name, r in sorted(runs.items(), key=lambda item: item[1].seconds)
@@ -122,7 +138,10 @@ def plot(results: Results, path: Path) -> None:
 TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "study": ("less-data", lambda r: made(r) + standings(r).markdown()),
     "learned over fixed": ("less-data", lambda r: differences(r, OVER_FIXED).markdown()),
-    "overhead": ("less-data", lambda r: overhead(r).markdown()),
+    "overhead": ("less-data", lambda r: overhead(r, left_out=" by table").markdown()),
+    "equal time": ("equal-5000", lambda r: made(r) + standings(r).markdown()),
+    "equal time differences": ("less-data+equal-5000", lambda r: differences(r, EQUAL_TIME).markdown()),
+    "equal time overhead": ("equal-5000", lambda r: overhead(r, "CoViews by table").markdown()),
     "threshold": ("threshold", lambda r: made(r) + standings(r).markdown()),
     "tolerance": ("tolerance", lambda r: made(r) + standings(r).markdown()),
     "table": ("table-1000", lambda r: made(r) + standings(r).markdown()),
@@ -139,7 +158,7 @@ def filled(text: str) -> str:
 
     def table(match: re.Match[str]) -> str:
         source, make = TABLES[match[1]]
-        results = read_results(RESULTS / f"{source}.json")
+        results = pooled([read_results(RESULTS / f"{name}.json") for name in source.split("+")])
         body = make(results) if results.runs else "Not run yet.\n"
         return f"<!-- {match[1]} -->\n{body}<!-- end -->"
 
