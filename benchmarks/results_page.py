@@ -7,7 +7,7 @@ A table stands between `<!-- NAME -->` and `<!-- end -->`, and is made anew wher
 
 import re
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -35,11 +35,31 @@ EQUAL_TIME = [
     ("CoViews by table", "CoViews in the same time"), ("CoViews in the same time", "Uniform"),
     ("Hard views in the same time", "SimCLR's recipe"), ("Hard views in the same time", "CoViews by table"),
 ]  # fmt: skip
-SPACES = [
-    ("coviews:table", "uniform"), ("coviews:table", "coviews:ppo"), ("simclr", "coviews:table"),
-    ("coviews:table", "2 of autoaugment"), ("2 of simclr", "coviews:table"), ("coviews:table", "1 of all"),
-    ("coviews:table", "4 of all"), ("coviews:table", "hardness -0.1"), ("coviews:table", "hardness 0.4"),
-    ("coviews:table", "by table at 0.5"), ("simclr", "simclr at 0.5"),
+AT_02 = ["hardviews", "simclr", "coviews:table", "uniform", "coviews:ppo", "simclr at 0.5", "by table at 0.5"]
+OVER_AT_02 = [
+    ("coviews:table", "uniform"), ("coviews:table", "coviews:ppo"), ("uniform", "coviews:ppo"),
+    ("simclr", "coviews:table"), ("hardviews", "simclr"), ("coviews:table", "by table at 0.5"),
+    ("simclr", "simclr at 0.5"),
+]  # fmt: skip
+HARDNESS = {
+    "hardness -0.1": "-0.1", "uniform": "0: `uniform`", "hardness 0.05": "0.05", "coviews:table": "0.1, the default",
+    "hardness 0.2": "0.2", "hardness 0.4": "0.4",
+}  # fmt: skip
+OVER_HARDNESS = [
+    *((name, "hardness -0.1") for name in ("coviews:table", "hardness 0.2", "hardness 0.4")),
+    *((name, "uniform") for name in ("hardness 0.05", "coviews:table", "hardness 0.2", "hardness 0.4")),
+    ("hardness 0.2", "coviews:table"), ("hardness 0.4", "coviews:table"),
+]  # fmt: skip
+SPACES, STEPS = ("all", "simclr", "autoaugment"), (1, 2, 4)
+OVER_SPACES = [
+    ("coviews:table", "2 of autoaugment"), ("2 of simclr", "coviews:table"), ("1 of simclr", "coviews:table"),
+    ("coviews:table", "1 of all"), ("coviews:table", "4 of all"), ("1 of simclr", "simclr"), ("2 of simclr", "simclr"),
+    ("2 of simclr", "4 of simclr"),
+]  # fmt: skip
+UNLEARNED = [
+    ("coviews:table", "uniform"), ("4 of all", "uniform with 4 of all"), ("2 of simclr", "uniform with 2 of simclr"),
+    ("4 of simclr", "uniform with 4 of simclr"), ("2 of autoaugment", "uniform with 2 of autoaugment"),
+    ("simclr tilted", "simclr"), ("by table at 0.5", "uniform at 0.5"), ("hard views of uniform", "uniform"),
 ]  # fmt: skip
 
 
@@ -66,18 +86,34 @@ def ranked(results: Results, measure: str = "linear") -> list[str]:
 
 
 def standings(
-    results: Results, measures: Sequence[str] = ("linear", "knn"), order: Sequence[str] | None = None
+    results: Results,
+    measures: Sequence[str] = ("linear", "knn"),
+    order: Sequence[str] | Mapping[str, str] | None = None,
+    what: str = "accuracy in %",
 ) -> Rows:
+    """All variants, the best first, or those in `order`, which may give them other names."""
     heads = {"linear": "linear probe", "knn": "kNN"}
     rows = []
     for name in ranked(results, measures[0]) if order is None else order:
         runs = results.of(name)
         cells = [spread([r.accuracy[m] for r in runs]) for m in measures]
-        rows.append([short(name), *cells, spread([r.quality["rankme"] for r in runs]), str(len(runs))])
+        label = order[name] if isinstance(order, Mapping) else short(name)
+        rows.append([label, *cells, spread([r.quality["rankme"] for r in runs]), str(len(runs))])
     untrained = next((r.untrained for r in results.runs if r.untrained), None)  # the same weights for all
     if untrained:
         rows.append(["*untrained encoder*", *(spread([untrained[m]]) for m in measures), "", "1"])
-    return Rows(["accuracy in %", *(heads[m] for m in measures), "RankMe", "seeds"], rows)
+    return Rows([what, *(heads[m] for m in measures), "RankMe", "seeds"], rows)
+
+
+def grid(results: Results) -> Rows:
+    """Linear probe / kNN of views by table: a column for each space, a row for each number of steps."""
+    rows = []
+    for steps in STEPS:
+        names = [f"{steps} of {where}" for where in SPACES]
+        runs = [results.of(name if name in results.variants else "coviews:table") for name in names]
+        cells = [" / ".join(spread([r.accuracy[m] for r in found]) for m in ("linear", "knn")) for found in runs]
+        rows.append([str(steps), *cells])
+    return Rows(["operations in a row", *(f"of `{name}`" for name in SPACES)], rows)
 
 
 def differences(results: Results, pairs: Sequence[tuple[str, str]]) -> Rows:
@@ -147,8 +183,13 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "table": ("table-1000", lambda r: made(r) + standings(r).markdown()),
     "table differences": ("table-1000", lambda r: differences(r, BY_TABLE).markdown()),
     "table overhead": ("table-1000", lambda r: overhead(r, "random").markdown()),
-    "spaces": ("table-100", lambda r: made(r) + standings(r, order=list(r.variants)).markdown()),
-    "spaces differences": ("table-100", lambda r: differences(r, SPACES).markdown()),
+    "at 0.2": ("table-100", lambda r: made(r) + standings(r, order=AT_02).markdown()),
+    "at 0.2 differences": ("table-100", lambda r: differences(r, OVER_AT_02).markdown()),
+    "hardness": ("table-100", lambda r: standings(r, order=HARDNESS, what="hardness").markdown()),
+    "hardness differences": ("table-100", lambda r: differences(r, OVER_HARDNESS).markdown()),
+    "spaces": ("table-100", lambda r: grid(r).markdown()),
+    "spaces differences": ("table-100", lambda r: differences(r, OVER_SPACES).markdown()),
+    "unlearned": ("table-100", lambda r: differences(r, UNLEARNED).markdown()),
     "moco": ("moco", lambda r: made(r) + standings(r, ("knn", "linear")).markdown()),
 }
 
