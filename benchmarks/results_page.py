@@ -38,8 +38,8 @@ EQUAL_TIME = [
 AT_02 = ["hardviews", "simclr", "coviews:table", "uniform", "coviews:ppo", "simclr at 0.5", "by table at 0.5"]
 OVER_AT_02 = [
     ("coviews:table", "uniform"), ("coviews:table", "coviews:ppo"), ("uniform", "coviews:ppo"),
-    ("simclr", "coviews:table"), ("hardviews", "simclr"), ("coviews:table", "by table at 0.5"),
-    ("simclr", "simclr at 0.5"),
+    ("simclr", "coviews:table"), ("hardviews", "simclr"), ("hardviews", "coviews:table"),
+    ("coviews:table", "by table at 0.5"), ("simclr", "simclr at 0.5"), ("simclr at 0.5", "by table at 0.5"),
 ]  # fmt: skip
 HARDNESS = {
     "hardness -0.1": "-0.1", "uniform": "0: `uniform`", "hardness 0.05": "0.05", "coviews:table": "0.1, the default",
@@ -48,13 +48,13 @@ HARDNESS = {
 OVER_HARDNESS = [
     *((name, "hardness -0.1") for name in ("coviews:table", "hardness 0.2", "hardness 0.4")),
     *((name, "uniform") for name in ("hardness 0.05", "coviews:table", "hardness 0.2", "hardness 0.4")),
-    ("hardness 0.2", "coviews:table"), ("hardness 0.4", "coviews:table"),
+    ("uniform", "hardness -0.1"), ("hardness 0.2", "coviews:table"), ("hardness 0.05", "hardness 0.4"),
 ]  # fmt: skip
 SPACES, STEPS = ("all", "simclr", "autoaugment"), (1, 2, 4)
 OVER_SPACES = [
     ("coviews:table", "2 of autoaugment"), ("2 of simclr", "coviews:table"), ("1 of simclr", "coviews:table"),
     ("coviews:table", "1 of all"), ("coviews:table", "4 of all"), ("1 of simclr", "simclr"), ("2 of simclr", "simclr"),
-    ("2 of simclr", "4 of simclr"),
+    ("2 of simclr", "4 of simclr"), ("2 of autoaugment", "1 of autoaugment"), ("2 of autoaugment", "4 of autoaugment"),
 ]  # fmt: skip
 UNLEARNED = [
     ("coviews:table", "uniform"), ("4 of all", "uniform with 4 of all"), ("2 of simclr", "uniform with 2 of simclr"),
