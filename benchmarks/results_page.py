@@ -56,6 +56,10 @@ OVER_SPACES = [
     ("coviews:table", "1 of all"), ("coviews:table", "4 of all"), ("1 of simclr", "simclr"), ("2 of simclr", "simclr"),
     ("2 of simclr", "4 of simclr"), ("2 of autoaugment", "1 of autoaugment"), ("2 of autoaugment", "4 of autoaugment"),
 ]  # fmt: skip
+OVER_SHAPES = [
+    ("the defaults", "uniform"), ("the defaults", "the paper's"), ("uniform", "the paper's"),
+    ("simclr", "the defaults"),
+]  # fmt: skip
 UNLEARNED_ROWS = [
     "uniform with 4 of all", "uniform with 2 of simclr", "uniform with 4 of simclr", "uniform with 2 of autoaugment",
     "uniform at 0.5", "simclr tilted", "hard views of uniform",
@@ -196,6 +200,8 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "spaces differences": ("table-100", lambda r: differences(r, OVER_SPACES).markdown()),
     "unlearned rows": ("table-100", lambda r: standings(r, order=UNLEARNED_ROWS).markdown()),
     "unlearned": ("table-100", lambda r: differences(r, UNLEARNED).markdown()),
+    "shapes": ("shapes", lambda r: made(r) + standings(r).markdown()),
+    "shapes differences": ("shapes", lambda r: differences(r, OVER_SHAPES).markdown()),
     "moco": ("moco", lambda r: made(r) + standings(r, ("knn", "linear")).markdown()),
 }
 
