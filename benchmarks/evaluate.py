@@ -17,12 +17,13 @@ from rich.table import Table
 
 import coviews
 from coviews.compat import import_torchvision
+from coviews.encoders.features import features
+from coviews.encoders.pixels import to_tensors
+from coviews.evaluation.crop_model import Scatter
 from coviews.evaluation.crops import random_crops
-from coviews.evaluation.features import features
 from coviews.evaluation.knn import knn_predict
 from coviews.evaluation.linear import crop_probe
-from coviews.evaluation.scatter import Scatter
-from coviews.learners.pixels import channel_statistics, to_tensors
+from coviews.ops.images import channel_statistics
 from measure import options, versions, write
 from train import medians
 

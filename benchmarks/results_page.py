@@ -13,7 +13,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 from coviews.comparison.results import Results, read_results
-from coviews.comparison.tables import Rows, scores, spread
+from coviews.comparison.standings import Rows, scores, spread
 from coviews.comparison.verdict import paired
 
 ROOT = Path(__file__).parent.parent

@@ -33,13 +33,13 @@ from coviews import (
     make_views,
     to_tensors,
 )
-from coviews.learners.encoders import make_projector
-from coviews.learners.frozen import evaluating
+from coviews.encoders.frozen import evaluating
+from coviews.methods.heads import make_projector
 from coviews.ops.space import STANDARD, space
 from coviews.policies.fixed import Uniform
 from coviews.policies.learned import Policy
-from coviews.scorer import Scorer, encoder_losses
-from coviews.search.ppo import PPO
+from coviews.searching.ppo import PPO
+from coviews.training.scorer import Scorer, encoder_losses
 from measure import options, versions, write
 
 ITERATIONS = 100  # of a full search; fewer are timed where the encoder is large, and scaled

@@ -23,10 +23,10 @@ from torch.nn import functional as F
 
 import coviews
 from coviews import PPOSettings
-from coviews.learners.frozen import evaluating
+from coviews.encoders.frozen import evaluating
 from coviews.policies.learned import Policy
-from coviews.scorer import Scorer, encoder_losses
-from coviews.search.ppo import PPO, Scores
+from coviews.searching.ppo import PPO, Scores
+from coviews.training.scorer import Scorer, encoder_losses
 from measure import versions
 from search_study import BASE, UNIFORM, judge, trained
 

@@ -21,11 +21,11 @@ from torch.nn import functional as F
 
 import coviews
 from coviews import BoundedReward, NetworkSettings, PPOSettings, SearchSettings, ViewSettings, info_nce
-from coviews.learners.encoders import make_projector
-from coviews.learners.frozen import evaluating
+from coviews.encoders.frozen import evaluating
+from coviews.methods.heads import make_projector
 from coviews.policies.fixed import Uniform
 from coviews.policies.subpolicy import ViewSource
-from coviews.scorer import Scorer, encoder_losses
+from coviews.training.scorer import Scorer, encoder_losses
 from measure import versions
 
 UNIFORM = Uniform(coviews.space("autoaugment"), 2, 0.8)

@@ -17,15 +17,15 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from coviews.build import make_fabric
 from coviews.compat import import_torchvision
-from coviews.config import PretrainSettings
-from coviews.display import Display
-from coviews.find_policy import SearchSettings
-from coviews.learners.pixels import to_tensors
+from coviews.console.display import Display
+from coviews.encoders.pixels import to_tensors
 from coviews.ops.space import space
 from coviews.policies.learned import Policy
-from coviews.train import Trainer
+from coviews.runs.settings import PretrainSettings
+from coviews.searching.settings import SearchSettings
+from coviews.training.pretrain import Trainer
+from coviews.training.setup import make_fabric
 from measure import options, versions, write
 
 BATCH = 128

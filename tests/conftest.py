@@ -1,5 +1,7 @@
 """Images of every kind that the exactness tests use, and trainings without a process of their own."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,14 @@ class Pictures:
             case _:
                 raise AssertionError(content)
         return np.ascontiguousarray(image).astype(np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Torch computes on one thread wherever it is loaded: nothing in the tests is large, and results are repeatable."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-import coviews.atomic
-import coviews.batches
+import coviews.files.atomic
 import coviews.ops.engine
-import coviews.run
-import coviews.scorer
-import coviews.train
+import coviews.runs.folder
+import coviews.training.batches
+import coviews.training.pretrain
+import coviews.training.scorer
 from coviews import pretrain
 from small_runs import BY_TABLE, SMALL, content, differing, trust_young_encoders
 
@@ -48,15 +48,15 @@ class Moments:
         setattr(owner, name, new)
 
     def install(self) -> None:
-        self.watch(coviews.batches, "make_views", "training")
-        self.watch(coviews.scorer, "make_views", "searching")
+        self.watch(coviews.training.batches, "make_views", "training")
+        self.watch(coviews.training.scorer, "make_views", "searching")
         self.watch(coviews.LossTable, "policy", "searching")
         self.watch(coviews.LossTable, "add", "training")
         self.watch(torch.optim.SGD, "step", "training")
         self.watch(os, "replace", "saving")
         self.watch(os, "fsync", "saving")
-        self.watch(coviews.run.Run, "log", "between")
-        self.watch(coviews.train.Trainer, "finish", "between")
+        self.watch(coviews.runs.folder.Run, "log", "between")
+        self.watch(coviews.training.pretrain.Trainer, "finish", "between")
         save = torch.save
 
         def half(state, file):
@@ -90,7 +90,7 @@ def child(function) -> int:
 def main(method: str, folder: Path, by: str = "ppo") -> None:
     torch.set_num_threads(1)  # so that a fork is safe
     settings = SMALL.replaced(method=method, threads=1, **({"search": BY_TABLE} if by == "table" else {}))
-    coviews.train.objection = lambda policy: None  # the encoder is too young to judge policies
+    coviews.training.pretrain.objection = lambda policy: None  # the encoder is too young to judge policies
     trust_young_encoders()
     coviews.ops.engine._prepare()  # once, not in every process
     whole = folder / "whole"

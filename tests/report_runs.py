@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from coviews import Policy, SearchSettings, space
-from coviews.config import PretrainSettings
+from coviews.runs.settings import PretrainSettings
 
 HOSTILE = "</script><img src=x onerror=\"window.hacked=1\"><b>bold</b> & 'quoted'"
 

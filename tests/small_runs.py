@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from coviews import LossTable, PPOSettings, SearchSettings, TableSettings
-from coviews.config import PretrainSettings
+from coviews.runs.settings import PretrainSettings
 
 SEARCH = SearchSettings(PPOSettings(iterations=3, samples=8, minibatch=8), batch=32, reference_batches=1, by="ppo")
 SMALL = PretrainSettings(

@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-import coviews.learners.method
-import coviews.train
+import coviews.methods.method
+import coviews.training.pretrain
 from coviews import pretrain
 from small_runs import BY_TABLE, SMALL, trust_young_encoders
 
@@ -28,8 +28,8 @@ if __name__ == "__main__":
     devices, folder, method = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     views = sys.argv[4] if len(sys.argv) > 4 else "coviews"
     torch.set_num_threads(1)
-    coviews.learners.method.make_projector = projector
-    coviews.train.objection = lambda policy: None
+    coviews.methods.method.make_projector = projector
+    coviews.training.pretrain.objection = lambda policy: None
     trust_young_encoders()
     torch.manual_seed(0)
     run = folder / f"{method}-{devices}"

@@ -5,58 +5,60 @@ from typing import TYPE_CHECKING, Any
 
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
-from coviews.find_policy import SearchSettings, search
 from coviews.ops.engine import apply_op, make_views
+from coviews.ops.operations import OPS
 from coviews.ops.space import Space, space
-from coviews.ops.table import OPS
+from coviews.ops.view_settings import ViewSettings
 from coviews.policies.fixed import view_source
 from coviews.policies.learned import Policy, load_policy
 from coviews.policies.network import NetworkSettings
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 from coviews.policies.tilted import TiltedPolicy
-from coviews.scorer import ViewSettings
-from coviews.search.ppo import PPOSettings, SearchStep
-from coviews.search.reward import BoundedReward
-from coviews.search.table import LossTable, TableSettings
+from coviews.searching.loss_table import LossTable, TableSettings
+from coviews.searching.ppo import PPOSettings, SearchStep
+from coviews.searching.reward import BoundedReward
+from coviews.searching.settings import SearchSettings
+from coviews.training.search import search
 
 if TYPE_CHECKING:
-    from coviews.assess import Evaluation, evaluate
     from coviews.comparison.compare import Comparison, compare
     from coviews.comparison.reproduce import reproduce
-    from coviews.config import PretrainSettings
-    from coviews.embedding import Embedding, embed
-    from coviews.exported import Exported, export
-    from coviews.learners.encoder_file import load_encoder
-    from coviews.learners.encoders import make_encoder
-    from coviews.learners.losses import info_nce
-    from coviews.learners.pixels import channel_statistics, to_tensors
-    from coviews.nearest_images import Neighbours, neighbours
-    from coviews.train import Pretrained, pretrain
+    from coviews.encoders.architectures import make_encoder
+    from coviews.encoders.export import Exported, export
+    from coviews.encoders.file import load_encoder
+    from coviews.encoders.pixels import to_tensors
+    from coviews.evaluation.evaluate import Evaluation, evaluate
+    from coviews.features.embed import Embedding, embed
+    from coviews.features.neighbours import Neighbours, neighbours
+    from coviews.methods.losses import info_nce
+    from coviews.ops.images import channel_statistics
+    from coviews.runs.settings import PretrainSettings
+    from coviews.training.pretrain import Pretrained, pretrain
 
 __version__ = "0.1.0"
 
 # what needs torch is imported when it is asked for: making views does not wait for it
 _LATE = {
     "Comparison": "coviews.comparison.compare",
-    "Embedding": "coviews.embedding",
-    "Evaluation": "coviews.assess",
-    "Exported": "coviews.exported",
-    "Neighbours": "coviews.nearest_images",
-    "PretrainSettings": "coviews.config",
-    "Pretrained": "coviews.train",
-    "channel_statistics": "coviews.learners.pixels",
+    "Embedding": "coviews.features.embed",
+    "Evaluation": "coviews.evaluation.evaluate",
+    "Exported": "coviews.encoders.export",
+    "Neighbours": "coviews.features.neighbours",
+    "PretrainSettings": "coviews.runs.settings",
+    "Pretrained": "coviews.training.pretrain",
+    "channel_statistics": "coviews.ops.images",
     "compare": "coviews.comparison.compare",
-    "embed": "coviews.embedding",
-    "evaluate": "coviews.assess",
-    "export": "coviews.exported",
-    "info_nce": "coviews.learners.losses",
-    "load_encoder": "coviews.learners.encoder_file",
-    "make_encoder": "coviews.learners.encoders",
-    "neighbours": "coviews.nearest_images",
-    "pretrain": "coviews.train",
+    "embed": "coviews.features.embed",
+    "evaluate": "coviews.evaluation.evaluate",
+    "export": "coviews.encoders.export",
+    "info_nce": "coviews.methods.losses",
+    "load_encoder": "coviews.encoders.file",
+    "make_encoder": "coviews.encoders.architectures",
+    "neighbours": "coviews.features.neighbours",
+    "pretrain": "coviews.training.pretrain",
     "reproduce": "coviews.comparison.reproduce",
-    "to_tensors": "coviews.learners.pixels",
+    "to_tensors": "coviews.encoders.pixels",
 }
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from coviews.cli.options import Data, Int, MaybePath, Text
-from coviews.config import PretrainSettings
+from coviews.runs.settings import PretrainSettings
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def reproduce(
         progress: Show what is going on.
     """
     from coviews.comparison.compare import failure
-    from coviews.comparison.paper import RECIPES
+    from coviews.comparison.paper_tables import RECIPES
     from coviews.comparison.reproduce import reproduce as make
 
     if list or not name:

@@ -64,7 +64,7 @@ def evaluate(
     """
     from rich.console import Console
 
-    from coviews.assess import evaluate as assess
+    from coviews.evaluation.evaluate import evaluate as assess
 
     made = assess(
         source, data, test_data, k=k, temperature=temperature, whole=whole, paper=paper,

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from coviews.config import PretrainSettings, read_settings
 from coviews.errors import CoviewsError
-from coviews.recipes import preset as preset_settings
+from coviews.runs.presets import preset as preset_settings
+from coviews.runs.settings import PretrainSettings, read_settings
 
 
 def pretrain(
@@ -31,7 +31,7 @@ def pretrain(
         overwrite: Replace a run that is in --out.
         progress: Show what is going on.
     """
-    from coviews.train import pretrain as train
+    from coviews.training.pretrain import pretrain as train
 
     settings.check_ppo_options()
     train(settings=settings, resume=resume, overwrite=overwrite, progress=progress)

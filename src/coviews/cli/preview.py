@@ -12,11 +12,11 @@ from coviews.data.choice import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
+from coviews.pictures.picture_file import check_picture, save_picture
+from coviews.pictures.view_sheet import contact_sheet
 from coviews.policies.fixed import view_source
 from coviews.policies.learned import load_policy
 from coviews.policies.subpolicy import Subpolicies, ViewSource
-from coviews.report.picture_file import check_picture, save_picture
-from coviews.report.sheet import contact_sheet
 
 _ENOUGH = 128  # images of which a sheet shows some: no need to decode a whole large folder
 

@@ -19,7 +19,7 @@ def report(
         out: Where to write the page; by default report.html in the run's folder, or comparison.html here.
         figures: A folder for every chart as a file, PNG and SVG (needs matplotlib).
     """
-    from coviews.run_report import write_reports
+    from coviews.report.write import write_reports
 
     for path in write_reports(runs, out, figures):
         print(f"wrote {path}")
@@ -36,8 +36,8 @@ def watch(
         run: The run's folder.
         port: Where to serve it; by default a free one.
     """
+    from coviews.report.encoder_examples import try_encoder
     from coviews.report.watch import Watched
-    from coviews.try_encoder import try_encoder
 
     with Watched(run, port, try_encoder) as server:
         print(f"open {server.address} (Ctrl-C ends it)", flush=True)

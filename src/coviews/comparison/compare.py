@@ -15,14 +15,14 @@ from coviews.comparison.charts import progress_charts
 from coviews.comparison.page import comparison_html
 from coviews.comparison.plan import VIEWS, Job, Plan, named_variants, read_variants, view_variants
 from coviews.comparison.results import MEASURES, Results, collect, read_results
-from coviews.comparison.tables import Rows, main_measure, scores, standings
+from coviews.comparison.standings import Rows, main_measure, scores, standings
 from coviews.comparison.verdict import sentence
 from coviews.comparison.workers import Workers
-from coviews.config import PretrainSettings
-from coviews.display import Display, duration
+from coviews.console.display import Display, duration
 from coviews.errors import CoviewsError
-from coviews.evaluation.tables import as_text
-from coviews.locked import lock_folder
+from coviews.evaluation.text_tables import as_text
+from coviews.files.lock import lock_folder
+from coviews.runs.settings import PretrainSettings
 
 RESULTS = "results.json"
 
@@ -185,8 +185,8 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
     """The seconds of each job; the data is looked at once, so that a mistake is seen before hours of training."""
     if not jobs:
         return {}
-    from coviews.build import load_data
     from coviews.comparison.estimate import expected_seconds, measured_pace
+    from coviews.training.setup import load_data
 
     loaded: dict[Any, Any] = {}
     paces: dict[Any, Any] = {}

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from coviews.build import build_method
-from coviews.config import PretrainSettings
 from coviews.data.imageset import ImageSet
-from coviews.look import MOST
+from coviews.encoders.method import build_method
+from coviews.runs.settings import PretrainSettings
+from coviews.training.monitor import MOST
 
 _STEPS = 2  # that are timed, after one that is not
 _VIEWS = 1.05  # making the views, and all that is besides the encoder

@@ -7,10 +7,10 @@ from pathlib import Path
 from coviews.comparison.charts import progress_charts
 from coviews.comparison.plan import Plan
 from coviews.comparison.results import Results
-from coviews.comparison.tables import Rows
+from coviews.comparison.standings import Rows
 from coviews.report import sections
-from coviews.report.comparison import settings_that_differ
 from coviews.report.page import Part, page_html
+from coviews.report.several_runs import settings_that_differ
 
 
 def comparison_html(title: str, said: str, results: Results, plan: Plan, tables: Sequence[Rows], folder: Path) -> str:

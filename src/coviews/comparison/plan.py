@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
-from coviews.config import FROM_PYTHON, PretrainSettings, changed_settings
 from coviews.errors import CoviewsError
-from coviews.find_policy import SEARCHES
 from coviews.policies.tilted import COOPERATIVE
+from coviews.runs.settings import FROM_PYTHON, PretrainSettings, changed_settings
+from coviews.searching.settings import SEARCHES
 
 VIEWS = ("simclr", "random", "uniform", "randaugment", "hardviews", "indepviews", "coviews")
 

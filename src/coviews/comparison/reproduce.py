@@ -9,14 +9,14 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from coviews.comparison.compare import Comparison, carry_out, protocol, rich_table, write_out
-from coviews.comparison.paper import JUDGED_ON, SCALES, Recipe, chosen, recipe, small
+from coviews.comparison.paper_tables import JUDGED_ON, SCALES, Recipe, chosen, recipe, small
 from coviews.comparison.plan import Plan
 from coviews.comparison.results import MEASURES, Results
-from coviews.comparison.tables import Rows, scores, spread
+from coviews.comparison.standings import Rows, scores, spread
 from coviews.comparison.verdict import sentence
-from coviews.config import changed_settings
 from coviews.errors import CoviewsError, unknown
-from coviews.evaluation.tables import as_text
+from coviews.evaluation.text_tables import as_text
+from coviews.runs.settings import changed_settings
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,8 +184,8 @@ def _figures(found: Recipe, made: Comparison, folder: Path) -> list[Path]:
     """The policies' charts of the first seed, side by side, as the paper's figures have them."""
     if found.shows == "table":
         return []
-    from coviews.report.comparison import comparison_charts, read_runs
     from coviews.report.figures import write_figures
+    from coviews.report.several_runs import comparison_charts, read_runs
 
     done = {(r.variant, r.seed) for r in made.results.runs}
     runs = [folder / "runs" / job.name for job in made.plan.jobs if job.seed == 0 and (job.variant, 0) in done]

@@ -13,11 +13,11 @@ from typing import Any
 
 import yaml
 
-from coviews.atomic import write_whole
 from coviews.comparison.plan import Job, Plan
-from coviews.config import PretrainSettings, parse_settings
 from coviews.errors import CoviewsError
 from coviews.evaluation.records import FILE as EVALUATIONS
+from coviews.files.atomic import write_whole
+from coviews.runs.settings import PretrainSettings, parse_settings
 
 FORMAT = 1
 MEASURES = {"linear": "linear probe", "knn": "kNN", "paper": "paper's probe"}  # in percent, by falling importance

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from coviews.config import PretrainSettings, parse_settings
 from coviews.errors import CoviewsError
+from coviews.runs.settings import PretrainSettings, parse_settings
 
 
 def main() -> int:
@@ -35,8 +35,8 @@ def main() -> int:
 
 def train_and_judge(folder: Path, settings: PretrainSettings, evaluation: dict[str, Any]) -> None:
     """Begin a run or go on with it, and add its evaluation to it."""
-    from coviews.assess import evaluate
-    from coviews.train import pretrain
+    from coviews.evaluation.evaluate import evaluate
+    from coviews.training.pretrain import pretrain
 
     if (folder / "config.yaml").exists():
         pretrain(settings=settings, resume=folder)

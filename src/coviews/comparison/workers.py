@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coviews.comparison.plan import Job
-from coviews.display import Display, duration
+from coviews.console.display import Display, duration
 from coviews.errors import CoviewsError
-from coviews.signals import Asked, Stopped, listening
+from coviews.training.signals import Asked, Stopped, listening
 
 _PATIENCE = 120.0  # seconds that a training has to save its state in
 _LOOK = 0.2  # seconds from one look at the processes to the next

@@ -18,9 +18,9 @@ from coviews.data.files import file_stamp
 from coviews.data.imageset import Broken, ImageSet
 from coviews.data.labels import Labels, labels_of_numbers, labels_of_texts
 from coviews.data.pictures import Header, converted, fitted
-from coviews.data.wanted import Wanted
+from coviews.data.request import Wanted
 from coviews.errors import CoviewsError
-from coviews.images import check_images
+from coviews.ops.images import check_images
 
 ARRAYS = (".npy", ".npz")
 _IMAGES = ("images", "x", "data")

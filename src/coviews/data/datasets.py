@@ -9,8 +9,8 @@ from PIL import Image
 
 from coviews.data.imageset import Broken
 from coviews.data.labels import Labels, labels_of_numbers
+from coviews.data.parallel import mapped
 from coviews.data.pictures import Header, converted, fitted, is_grey, reason
-from coviews.data.progress import mapped
 from coviews.errors import CoviewsError
 
 _LOOKED_AT = 16  # items that decide the size and the colours

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.console.progress import waiting
 from coviews.data.cache import Stored, cache_key, draft, find_stored, in_words, memory_for_images
 from coviews.data.imageset import Broken, ImageSet
+from coviews.data.parallel import mapped
 from coviews.data.pictures import Header, most_common_size, reason
-from coviews.data.progress import mapped
+from coviews.data.request import Wanted, listed
 from coviews.data.source import Source
-from coviews.data.wanted import Wanted, listed
 from coviews.errors import CoviewsError
-from coviews.late_bar import waiting
 
 
 def read_source(source: Source, want: Wanted, notes: list[str]) -> ImageSet:

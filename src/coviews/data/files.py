@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from coviews.data.imageset import Broken
 from coviews.data.labels import Labels
+from coviews.data.parallel import mapped
 from coviews.data.pictures import Header, extensions, fitted, read_header, read_picture, reason
-from coviews.data.progress import mapped
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.console.progress import waiting
 from coviews.data.arrays import ARRAYS, ArrayImages, array_file, as_batch, load_arrays
 from coviews.data.cache import default_cache
 from coviews.data.datasets import DatasetImages, is_dataset
 from coviews.data.decode import read_source
 from coviews.data.files import ImageFiles, folder_images
 from coviews.data.imageset import ImageSet
-from coviews.data.known_sets import KNOWN_SETS, known_images, wanted_splits
+from coviews.data.known.sets import KNOWN_SETS, known_images, wanted_splits
+from coviews.data.known.tiny_imagenet import NAME as TINY
+from coviews.data.known.tiny_imagenet import SPLITS as TINY_SPLITS
+from coviews.data.known.tiny_imagenet import is_tiny_imagenet, known_tiny_imagenet, tiny_imagenet
 from coviews.data.labels import Labels
 from coviews.data.lists import LISTS, listed_images
-from coviews.data.shapes import SHAPE_CLASSES, make_shapes
+from coviews.data.request import Wanted, checked_size
+from coviews.data.shapes.draw import SHAPE_CLASSES, make_shapes
 from coviews.data.source import Source
-from coviews.data.tiny_imagenet import NAME as TINY
-from coviews.data.tiny_imagenet import SPLITS as TINY_SPLITS
-from coviews.data.tiny_imagenet import is_tiny_imagenet, known_tiny_imagenet, tiny_imagenet
-from coviews.data.wanted import Wanted, checked_size
 from coviews.errors import CoviewsError, unknown
-from coviews.late_bar import waiting
 
 if TYPE_CHECKING:
     from torch.utils.data import Dataset

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from coviews.images import Images
 from coviews.ops.engine import make_views
+from coviews.ops.images import Images
 from coviews.ops.space import Space, space
 
 if TYPE_CHECKING:

@@ -1,277 +1,329 @@
-"""Everything that can be said of an encoder on two sets of images, as plain numbers."""
+"""`evaluate`: what an encoder from anywhere is worth on images from anywhere."""
 
-import math
-from collections.abc import Callable, Sequence
+import dataclasses
+import hashlib
+import re
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
+from rich.console import RenderableType
 from torch import nn
-from torch.nn import functional as F
 
+import coviews
+from coviews.console.progress import waiting
+from coviews.data.load import ImageSet, load_images
+from coviews.encoders.architectures import check_encoder
+from coviews.encoders.frozen import device_of
+from coviews.encoders.images import move_to_device, normalisation, own_data
+from coviews.encoders.open import OpenedEncoder, open_encoder
 from coviews.errors import CoviewsError
-from coviews.evaluation.crops import AREA, random_crops
-from coviews.evaluation.features import Features, features
-from coviews.evaluation.finetune import finetune as finetune_on
-from coviews.evaluation.knn import SHARE, TEMPERATURE, K, knn_predict, usable_k
-from coviews.evaluation.linear import Diverged, crop_probe, fast_probe, paper_probe
-from coviews.evaluation.quality import EXACT, alignment, feature_spread, rankme, uniformity
-from coviews.evaluation.results import Labels, accuracy, confusion, per_class
-from coviews.evaluation.scatter import Scatter
-from coviews.evaluation.task import Labelled, Task, make_task
-from coviews.images import Images
-from coviews.late_bar import waiting
-from coviews.learners.frozen import device_of, seeded
+from coviews.evaluation.crops import AREA
+from coviews.evaluation.judge import check_measures
+from coviews.evaluation.judge import evaluate as judge
+from coviews.evaluation.knn import TEMPERATURE, K
+from coviews.evaluation.records import FILE, append_record, check_place
+from coviews.evaluation.text_tables import as_text, result_tables
+from coviews.ops.images import Images
+from coviews.runs.folder import Run
+from coviews.runs.settings import FROM_PYTHON, PretrainSettings
 
-PAIRS = 500  # images of which two views are compared, and two crops tell a probe what crops do to features
-PIXELS = 16  # the side that images have as a baseline: 32 is no better on CIFAR-10, and ten times as slow
+_PUBLISHED = 128  # pixels below which published weights, which are made for about 224, tell little of an image
+_COMPARED = 1 << 31  # bytes of images up to which test images are looked for among the training images
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """What was measured, of what, and how; printed, it is the table that the command shows."""
+
+    time: str
+    version: str  # of coviews
+    source: str
+    encoder: str  # its architecture
+    data: str
+    test_data: str | None
+    options: dict[str, Any]
+    results: dict[str, Any]  # accuracies are shares in 0..1
+    kept: Path | None  # the file that it was added to
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """As the file has it."""
+        return {name: value for name, value in vars(self).items() if name != "kept"}
+
+    def __rich__(self) -> RenderableType:
+        return result_tables(self.results, self._heading())
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+    def _heading(self) -> list[str]:
+        found, images = self.results, self.results["images"]
+        (height, width), done, epochs = (self.options[name] for name in ("size", "epoch", "epochs"))
+        unfinished = "" if done is None else f", unfinished: {done} of {epochs} epochs"
+        part = "" if self.options["subset"] is None else f" (subset {self.options['subset']})"
+        sets = f"{self.data}{part}: {images['train']:,} images"
+        if images["test"]:
+            other = "" if self.test_data is None else f"{self.test_data}: "
+            sets += f" to learn from; {other}{images['test']:,} to judge"
+        classes = f"; {len(found['classes'])} classes" if "classes" in found else ""
+        return [
+            f"{self.source}: {self.encoder}, {found['features']:,} features{unfinished}",
+            f"{sets}; {height} x {width} pixels{classes}",
+        ]
 
 
 def evaluate(
-    encoder: nn.Module,
-    train: Labelled,
-    test: Labelled | None = None,
+    source: str | Path | nn.Module,
+    data: Any = None,
+    test_data: Any = None,
     *,
-    mean: Sequence[float],
-    std: Sequence[float],
     k: int = K,
     temperature: float = TEMPERATURE,
-    seed: int = 0,
-    untrained: Callable[[], nn.Module] | None = None,
-    pixels: bool = True,
     whole: bool = False,
     paper: bool = False,
-    finetune: Sequence[float] = (),
-    crop: tuple[float, float] | None = AREA,
-    flip: float = 0.5,
-    batch: int = 256,
-    device: torch.device | str | None = None,
-    progress: bool = False,
-) -> dict[str, Any]:
-    """Judge an encoder: with labels by kNN and linear probes, always by its features' quality. It stays as it is.
-
-    The result holds plain numbers, texts, lists and dicts; two calls give the same. Accuracies are shares in 0..1,
-    quality is of the training images, and `missing` tells what could not be measured and why.
+    finetune: Sequence[str | float] = (),
+    baselines: bool = True,
+    seed: int = 0,
+    architecture: str | None = None,
+    size: int | None = None,
+    subset: str | int | None = None,
+    subset_seed: int | None = None,
+    data_root: str | Path | None = None,
+    download: bool = False,
+    cache: str | Path | None = None,
+    batch_size: int = 256,
+    device: str = "auto",
+    out: str | Path | None = None,
+    progress: bool = True,
+) -> Evaluation:
+    """Tell what an encoder is worth: kNN, linear probes and quality without labels, beside baselines.
 
     Args:
-        encoder: gives a vector for each image.
-        train: the images whose labels may be learned from.
-        test: those that are judged; if none, a fifth of the training images, chosen by the seed.
-        mean: of each channel in 0..1, as in training.
-        std: the same for the standard deviation.
-        k: neighbours that vote, fewer on small sets (see `usable_k`).
-        temperature: of the vote.
+        source: the folder of a run (finished or not), its encoder.safetensors, a state dict from elsewhere, the name
+            of an encoder with published weights, or a module of your own that gives a vector for each image.
+        data: images to learn from, anything that `load_images` takes; by default those of the run.
+        test_data: images to judge; by default those of the run, or else a fifth of `data` is held out.
+        k: neighbours that vote; at most one for every 25 images to learn from.
+        temperature: of their vote.
+        whole: the linear probe that learns from whole images as well.
+        paper: the paper's linear probe as well: SGD, 100 epochs of random crops, five heads.
+        finetune: shares of the labels, such as "1%" or 0.1, to fine-tune a copy of the encoder with.
+        baselines: measure the untrained encoder and raw pixels too.
         seed: for all that is drawn.
-        untrained: makes the same encoder with fresh weights, as a baseline: passes of all images once more.
-        pixels: the pixels themselves as a baseline.
-        whole: the linear probe that learns from whole images as well, with the penalty that fits.
-        paper: the paper's probe as well: a hundred passes of the training images.
-        finetune: fractions of the labels, such as 0.01 and 0.1, to fine-tune a copy with, and the untrained one.
-        crop: of the two views whose alignment is measured, and of fine-tuning, as in training.
-        flip: the same for their probability of a flip.
-        batch: images that pass the encoder at once.
-        device: where the encoder is; by default where its first parameter is.
-        progress: show progress where it takes long.
+        architecture: the name of the encoder that a state dict is of.
+        size: the side of the images; by default that of the encoder's training, or their own.
+        subset: learn from a part, "10%" or 5000 images; of a run's own data by default what the run took.
+        subset_seed: chooses the subset.
+        data_root: where known sets are; by default as in the run, or "data".
+        download: fetch a known set, or published weights.
+        cache: where images that do not fit into memory are kept decoded.
+        batch_size: images that pass the encoder at once.
+        device: auto, cpu, cuda or mps; a module of your own stays where it is.
+        out: the file that the results are added to; by default evaluations.jsonl in the run, if it is one.
+        progress: show what is going on where it takes long.
     """
-    check_measures(k, temperature, finetune)
-    task = make_task(train, test, seed)  # first: what is wrong with the labels should be told before the work
-    where = device_of(encoder, device)
-    generator = np.random.default_rng([seed, 1])
-    few = np.sort(generator.choice(len(train.images), min(PAIRS, len(train.images)), replace=False))
-    pair = random_crops(train.images[few], generator, area=crop, flip=flip, views=2)
-    crops = None
-    if not isinstance(task, str):
-        known = few if test is not None else few[np.isin(few, task.train)]  # nothing of what is held out
-        crops = _Crops(known, random_crops(train.images[known], generator, views=2))
-    seen = partial(
-        _seen, train=train, test=test, pair=pair, crops=crops,
-        mean=mean, std=std, batch=batch, device=where, progress=progress,
+    fractions = [_fraction(share) for share in finetune]
+    check_measures(k, temperature, fractions)
+    for name, value, least in (("seed", seed, 0), ("batch-size", batch_size, 1), ("size", size, 1)):
+        if value is not None and value < least:
+            raise CoviewsError(f"--{name} must be {least} or more, not {value}")
+    own = isinstance(source, nn.Module)
+    if own and device != "auto":
+        raise CoviewsError(f"a module of your own is evaluated where it is: move it to {device} beforehand")
+    opened = _opened(source, architecture, size, download)
+    _check_weights(opened.encoder, "the encoder" if own else str(source))
+    settings = _settings(opened)
+    kept = _place(settings, opened.run, out)
+    sets = _sets(opened, settings, data, test_data, subset, subset_seed)
+    where_data_is: dict[str, Any] = {
+        "root": data_root or (settings.data_root if settings else "data"),
+        "cache": cache or (settings.cache if settings else None),
+        "download": download,
+    }
+    train, test = sets.load(opened.size if size is None else size, opened.channels, progress=progress, **where_data_is)
+    _, height, width, channels = train.images.shape
+    if not own and size is None and not Path(str(source)).exists():
+        _say_if_small(opened.name, height, width)
+    try:
+        check_encoder(opened.encoder, (height, width), channels, opened.name)
+    except CoviewsError as error:
+        raise CoviewsError(f"{error}; --size sets the side of the images") from error
+    with waiting("comparing training and test images" if progress else ""):
+        _say_if_shared(train, test)
+    where = device_of(opened.encoder) if own else move_to_device(opened.encoder, device)
+    mean, std = normalisation(opened, train)
+    results = judge(
+        opened.encoder, train, test, mean=mean, std=std, k=k, temperature=temperature, seed=seed,
+        whole=whole, paper=paper,
+        untrained=opened.untrained((height, width), channels) if baselines and not own else None, pixels=baselines,
+        finetune=fractions, batch=batch_size, device=where, progress=progress,
+        crop=AREA if settings is None else settings.crop_area if settings.crop else None,
+        flip=0.5 if settings is None or settings.flip else 0.0,
     )  # fmt: skip
-    ours = seen(encoder, "encoder")
-    result: dict[str, Any] = {
-        "images": {"train": len(train.images), "test": 0 if test is None else len(test.images)},
-        "features": ours.train.shape[1],
-        "quality": ours.quality,
-        "baselines": {},
-        "missing": [],
-        "notes": [],
-    }
-    if len(ours.train) > EXACT:
-        result["notes"].append(f"uniformity is of {EXACT:,} training images, chosen at random")
-    fresh = plain = None
-    if untrained is not None:
-        with seeded(seed, where):
-            fresh = untrained().to(where)
-        plain = seen(fresh, "untrained encoder")
-        result["baselines"]["untrained"] = {"quality": plain.quality}
-    if isinstance(task, str):
-        names = ["knn", "linear", "per_class", "confusion", *["pixels"] * pixels]
-        names += ["whole"] * whole + ["paper"] * paper + ["finetune"] * bool(finetune)
-        result["missing"] = [{"name": name, "reason": task} for name in names]
-        return result
+    if baselines and own:
+        why = "coviews cannot make a module of yours anew"
+        results["missing"].append({"name": "untrained", "reason": why})
+    made = Evaluation(
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=coviews.__version__,
+        source=f"{FROM_PYTHON}{opened.name}" if own else str(source),
+        encoder=opened.name,
+        data=_called(sets.data),
+        test_data=None if sets.test_data is None else _called(sets.test_data),
+        options={
+            "k": k, "temperature": temperature, "whole": whole, "paper": paper,
+            "finetune": [f"{100 * f:g}%" for f in fractions],
+            "baselines": baselines, "seed": seed, "size": [height, width], "channels": channels,
+            "subset": sets.subset, "subset_seed": sets.subset_seed, "batch_size": batch_size, "device": str(where),
+            "epoch": opened.epoch, "epochs": None if settings is None else settings.epochs,
+        },
+        results=results,
+        kept=kept,
+    )  # fmt: skip
+    return made if kept is None else _keep(made, kept)
 
-    used = usable_k(k, len(task.train))
-    result["images"] |= {"train": len(task.train), "test": len(task.test), "left_out": int((task.truth < 0).sum())}
-    result["classes"] = list(task.classes)
-    if test is None:
-        result["notes"].append(f"there is no test set: {len(task.test):,} training images are held out as one")
-    if used < k:
-        why = f"at most one for every {SHARE} of {len(task.train):,} training images"
-        result["notes"].append(f"kNN asks {used} neighbour{'s' * (used > 1)}, not {k}: {why}")
-    judge = partial(_judge, task=task, k=used, temperature=temperature, whole=whole, seed=seed, progress=progress)
-    found, predictions = judge(ours, "encoder")
-    result |= found | _by_class(task, predictions)
-    if plain is not None:
-        result["baselines"]["untrained"] |= judge(plain, "untrained encoder")[0]
-    if pixels and crops is not None:
-        result["baselines"]["pixels"] = judge(_pixels(train, test, crops), "raw pixels")[0]
 
-    both = (train.images, train.images if test is None else test.images)
-    if test is None and (paper or finetune):
-        both = (train.images[task.train], train.images[task.test])  # a copy
-    sets = (both[0], task.labels, both[1], task.truth, mean, std)
-    common: dict[str, Any] = {"classes": len(task.classes), "seed": seed, "device": where, "progress": progress}
+# ---------------------------------------------------------------------------------------------- the encoder
 
-    def tune(module: nn.Module, fraction: float, name: str) -> dict[str, Any]:
-        title = f"{name}: fine-tuning with {100 * fraction:g} % of the labels"
-        tuned = finetune_on(module, *sets, fraction=fraction, crop=crop, flip=flip, title=title, **common)
-        return {"accuracy": tuned.accuracy, "images": tuned.images}
 
-    def kept(name: str, measure: Callable[[], dict[str, Any]], into: dict[str, Any], key: str) -> None:
+def _opened(
+    source: str | Path | nn.Module, architecture: str | None, size: int | None, download: bool
+) -> OpenedEncoder:
+    if isinstance(source, nn.Module):
+        return OpenedEncoder(source, type(source).__name__, None, None, getattr(source, "normalisation", None))
+    opened = open_encoder(source, architecture=architecture, size=size, download=download)
+    if architecture not in (None, opened.name):
+        raise CoviewsError(f"{source} is of the encoder {opened.name}, not of {architecture}")
+    return opened
+
+
+def _check_weights(encoder: nn.Module, name: str) -> None:
+    for key, weight in encoder.state_dict().items():
+        if weight.is_floating_point() and not weight.isfinite().all():
+            raise CoviewsError(
+                f"{name} holds weights that are not finite ({key}): its training diverged, try an earlier checkpoint"
+            )
+
+
+def _settings(opened: OpenedEncoder) -> PretrainSettings | None:
+    """Those of the run that the encoder is of."""
+    if opened.run is None or not (opened.run / "config.yaml").is_file():
+        return None
+    return Run.open(opened.run, writes=False).settings
+
+
+def _say_if_small(name: str, height: int, width: int) -> None:
+    if min(height, width) < _PUBLISHED:
+        warnings.warn(
+            f"the published weights of {name} were made for larger images than {height} x {width}: "
+            "--size 224 may do them justice",
+            stacklevel=3,
+        )
+
+
+# ----------------------------------------------------------------------------------------------- the images
+
+
+@dataclass(frozen=True)
+class _Sets:
+    """Which images are learned from, and which are judged."""
+
+    data: Any
+    test_data: Any
+    subset: str | int | None
+    subset_seed: int
+    of_run: bool  # the data are the run's own
+
+    def load(
+        self, size: int | tuple[int, int] | None, channels: int | None, **where: Any
+    ) -> tuple[ImageSet, ImageSet | None]:
         try:
-            into[key] = measure()
-        except Diverged as error:  # the other results are worth keeping
-            result["missing"].append({"name": name, "reason": str(error)})
-
-    if paper:
-        kept("paper", lambda: _paper(paper_probe(encoder, *sets, encoder_batch=batch, **common)), result, "paper")
-    for fraction in finetune:
-        share = f"{100 * fraction:g}%"
-        kept(f"finetune {share}", partial(tune, encoder, fraction, "encoder"), result.setdefault("finetune", {}), share)
-        if fresh is not None:
-            into = result["baselines"]["untrained"].setdefault("finetune", {})
-            name = f"finetune {share} of the untrained encoder"
-            kept(name, partial(tune, fresh, fraction, "untrained encoder"), into, share)
-    return result
+            train = load_images(
+                self.data, size=size, channels=channels, subset=self.subset, subset_seed=self.subset_seed, **where
+            )
+        except CoviewsError as error:
+            if not self.of_run:
+                raise
+            raise CoviewsError(f"cannot load the data of the run: {error}; or give others by --data") from error
+        if self.test_data is None:
+            return train, None
+        _, height, width, found = train.images.shape
+        return train, load_images(self.test_data, size=(height, width), channels=found, **where)
 
 
-def check_measures(k: int, temperature: float, finetune: Sequence[float]) -> None:
-    """An error if it cannot be measured like that."""
-    if k < 1:
-        raise CoviewsError(f"k must be at least 1 neighbour, not {k}")
-    if not 0 < temperature < math.inf:
-        raise CoviewsError(f"the temperature must be above 0, not {temperature}")
-    if not all(0 < fraction <= 1 for fraction in finetune):
-        raise CoviewsError(f"fractions of the labels must be above 0 and at most 1, not {list(finetune)}")
+def _sets(
+    opened: OpenedEncoder, settings: PretrainSettings | None, data: Any, test_data: Any, subset: Any, seed: int | None
+) -> _Sets:
+    """What is given; without `data`, what the run was trained on and judged by."""
+    if data is not None:
+        return _Sets(data, test_data, subset, seed or 0, of_run=False)
+    data = own_data(opened)
+    assert settings is not None
+    return _Sets(
+        data,
+        settings.test_data if test_data is None else test_data,
+        settings.subset if subset is None else subset,
+        settings.subset_seed if seed is None else seed,
+        of_run=True,
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class _Crops:
-    """Two random crops of each of some training images."""
-
-    of: NDArray[np.int64]  # (M,), indices into the training images
-    images: Images  # (M, 2, H, W, C)
-
-    def scatter(self, bank: Features, take: Callable[[Images], Features]) -> Scatter:
-        """What they do to features, given those of all training images and how features are taken."""
-        return Scatter.of(np.tile(bank[self.of], (2, 1)), np.concatenate([take(self.images[:, i]) for i in (0, 1)]))
-
-
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """The features of both sets, taken once, what crops do to them, and their quality."""
-
-    train: Features
-    test: Features | None
-    scatter: Scatter | None  # needed by probes alone
-    quality: dict[str, float]
+def _say_if_shared(train: ImageSet, test: ImageSet | None) -> None:
+    """Warn where test images are among the training images: to know them is no merit."""
+    if test is None or train.images.nbytes + test.images.nbytes > _COMPARED:
+        return
+    known = set(_digests(train.images))
+    shared = sum(digest in known for digest in _digests(test.images))
+    if shared:
+        warnings.warn(
+            f"{shared:,} of {len(test):,} test images are among the training images, to the last pixel: accuracies "
+            "will be too high",
+            stacklevel=3,
+        )
 
 
-def _seen(
-    encoder: nn.Module,
-    name: str,
-    *,
-    train: Labelled,
-    test: Labelled | None,
-    pair: Images,
-    crops: _Crops | None,
-    mean: Sequence[float],
-    std: Sequence[float],
-    progress: bool,
-    **how: Any,
-) -> _Seen:
-    def take(images: Images, which: str) -> Features:
-        return features(encoder, images, mean, std, title=f"{name}: {which}", progress=progress, **how)
-
-    bank = take(train.images, "features of the training images")
-    queries = None if test is None else take(test.images, "features of the test images")
-    z1, z2 = (take(pair[:, view], "features of two views") for view in (0, 1))
-    scatter = None if crops is None else crops.scatter(bank, partial(take, which="features of random crops"))
-    with waiting(f"{name}: quality without labels" if progress else ""):
-        quality = {"rankme": rankme(bank), "spread": feature_spread(bank), "uniformity": uniformity(bank)}
-    return _Seen(bank, queries, scatter, quality | {"alignment": alignment(z1, z2)})
+def _digests(images: Images) -> list[bytes]:
+    return [hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in images]
 
 
-def _judge(
-    seen: _Seen, name: str, *, task: Task, k: int, temperature: float, whole: bool, seed: int, progress: bool
-) -> tuple[dict[str, Any], dict[str, Labels]]:
-    """kNN and the fast probes: their results, and the predictions of the first two."""
-    assert seen.scatter is not None  # there are labels
-    bank, queries = seen.train[task.train], (seen.train if seen.test is None else seen.test)[task.test]
-    count = len(task.classes)
-    with waiting(f"{name}: kNN" if progress else ""):
-        near = knn_predict(bank, task.labels, queries, k=k, temperature=temperature, classes=count)
-    with waiting(f"{name}: linear probe" if progress else ""):
-        probe = crop_probe(seen.scatter, bank, task.labels, queries, classes=count, seed=seed)
-    found = {
-        "knn": {"accuracy": accuracy(task.truth, near), "k": k, "temperature": temperature},
-        "linear": {"accuracy": accuracy(task.truth, probe.predictions), "strength": probe.strength},
-    }
-    if whole:
-        with waiting(f"{name}: linear probe of whole images" if progress else ""):
-            best = fast_probe(bank, task.labels, queries, classes=count, seed=seed)
-        found["whole"] = {"accuracy": accuracy(task.truth, best.predictions), "strength": best.strength}
-    return found, {"knn": near, "linear": probe.predictions}
+def _called(data: Any) -> str:
+    return str(data) if isinstance(data, str | Path) else f"{FROM_PYTHON}{type(data).__name__}"
 
 
-def _paper(probe: Any) -> dict[str, Any]:
-    return {"accuracy": probe.mean, "std": probe.std, "accuracies": list(probe.accuracies), "loss": probe.loss}
+def _fraction(share: str | float) -> float:
+    """1% or 0.01 as a number."""
+    found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(%?)\s*", str(share), re.ASCII)
+    if not found or not 0 < float(found[1]) <= (100 if found[2] else 1):
+        raise CoviewsError(f"write a share of the labels as 1% or 0.01, not {share!r}")
+    return float(found[1]) / (100 if found[2] else 1)
 
 
-def _by_class(task: Task, predictions: dict[str, Labels]) -> dict[str, Any]:
-    """The accuracy of each class by either classifier, and the linear one's confusion matrix."""
-    matrices = {name: confusion(task.truth, p, len(task.classes)) for name, p in predictions.items()}
-    shares = {name: per_class(matrix) for name, matrix in matrices.items()}
-    images = matrices["linear"].sum(1)
-    rows = [
-        {"class": name, "images": int(images[i])}
-        | {kind: float(share[i]) if images[i] else None for kind, share in shares.items()}
-        for i, name in enumerate(task.classes)
-    ]
-    return {"per_class": rows, "confusion": matrices["linear"].tolist()}
+# ---------------------------------------------------------------------------------------------- the results
 
 
-def pixel_features(images: Images) -> Features:
-    """The pixels of images, averaged down to 16 x 16 where they are larger (N, D): what needs no encoder."""
-    size = (min(PIXELS, images.shape[1]), min(PIXELS, images.shape[2]))
-    parts = []
-    for start in range(0, len(images), 1024):
-        part = np.array(images[start : start + 1024])
-        tensor = torch.from_numpy(part.reshape(*part.shape[:3], -1)).permute(0, 3, 1, 2).float()
-        parts.append(F.adaptive_avg_pool2d(tensor, size).flatten(1).numpy())
-    return np.concatenate(parts)
+def _place(settings: PretrainSettings | None, run: Path | None, out: str | Path | None) -> Path | None:
+    """The file for the results, if there is to be one; checked before the work."""
+    if out is not None:
+        check_place(Path(out))
+        return Path(out)
+    if settings is None or run is None:
+        return None
+    try:
+        check_place(run / FILE)
+    except CoviewsError as error:  # someone else's run can be looked at all the same
+        warnings.warn(f"{error}: the results will not be kept, unless you give --out FILE", stacklevel=3)
+        return None
+    return run / FILE
 
 
-def _pixels(train: Labelled, test: Labelled | None, crops: _Crops) -> _Seen:
-    """Standardised by the training set's mean and deviation: brightness would else be all that a cosine sees."""
-    bank = pixel_features(train.images)
-    mean, scale = bank.mean(0), 1 / np.maximum(bank.std(0), 1e-3)
-
-    def take(images: Images) -> Features:
-        return (pixel_features(images) - mean) * scale
-
-    bank = (bank - mean) * scale
-    return _Seen(bank, None if test is None else take(test.images), crops.scatter(bank, take), {})
+def _keep(made: Evaluation, place: Path) -> Evaluation:
+    try:
+        append_record(place, made.record)
+    except CoviewsError as error:  # a full disk should not take from the user what was measured
+        warnings.warn(f"{error}: the results are not kept", stacklevel=3)
+        return dataclasses.replace(made, kept=None)
+    return made

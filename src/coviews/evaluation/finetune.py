@@ -10,16 +10,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from coviews.console.progress import shown
+from coviews.encoders.features import feature_batches
+from coviews.encoders.frozen import device_of, seeded
+from coviews.encoders.pixels import to_tensors
 from coviews.errors import CoviewsError
 from coviews.evaluation.crops import AREA, random_crops
-from coviews.evaluation.features import feature_batches
+from coviews.evaluation.labels import Labels, accuracy, check_label_array
 from coviews.evaluation.linear import Diverged
-from coviews.evaluation.results import Labels, accuracy, check_label_array
 from coviews.evaluation.splits import balanced_share
-from coviews.images import Images
-from coviews.late_bar import shown
-from coviews.learners.frozen import device_of, seeded
-from coviews.learners.pixels import to_tensors
+from coviews.ops.images import Images
 
 EPOCHS, STEPS = 30, 120  # at least so many of each
 

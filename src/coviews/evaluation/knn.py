@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from coviews.encoders.features import Features, check_features
 from coviews.errors import CoviewsError
-from coviews.evaluation.features import Features, check_features
-from coviews.evaluation.results import Labels, accuracy, check_label_array
+from coviews.evaluation.labels import Labels, accuracy, check_label_array
 
 K, TEMPERATURE = 200, 0.1  # the paper's
 

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from coviews.console.progress import shown
+from coviews.encoders.features import Features, check_features, feature_batches
+from coviews.encoders.frozen import device_of
 from coviews.errors import CoviewsError
+from coviews.evaluation.crop_model import Scatter
 from coviews.evaluation.crops import AREA, random_crops
-from coviews.evaluation.features import Features, check_features, feature_batches
+from coviews.evaluation.labels import Labels, accuracy, check_label_array
 from coviews.evaluation.lbfgs import minimise
-from coviews.evaluation.results import Labels, accuracy, check_label_array
-from coviews.evaluation.scatter import Scatter
 from coviews.evaluation.splits import balanced_parts
-from coviews.images import Images
-from coviews.late_bar import shown
-from coviews.learners.frozen import device_of
+from coviews.ops.images import Images
 
 # From strong to weak, each fit starts from the one before; the search ends where the held-out loss falls no more.
 STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)

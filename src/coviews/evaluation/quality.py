@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from coviews.encoders.features import Features, check_features
 from coviews.errors import CoviewsError
-from coviews.evaluation.features import Features, check_features
 
 MEANINGS = {
     "rankme": "directions in use, at most one a feature; more is better, 1 is a collapse",

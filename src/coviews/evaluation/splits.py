@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError
-from coviews.evaluation.results import Labels, check_label_array
+from coviews.evaluation.labels import Labels, check_label_array
 
 
 def balanced_share(

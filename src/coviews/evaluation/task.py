@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError
-from coviews.evaluation.results import Labels, check_label_array, check_labels
+from coviews.evaluation.labels import Labels, check_label_array, check_labels
 from coviews.evaluation.splits import balanced_share
-from coviews.images import Images
+from coviews.ops.images import Images
 
 HELD_OUT = 0.2  # of the training images, where there is no test set
 

@@ -17,11 +17,11 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError
-from coviews.images import Images, check_images
 from coviews.ops import resample
+from coviews.ops.images import Images, check_images
 from coviews.ops.kernels import FILL, PARAMETERS, PLACE, SLOTS
+from coviews.ops.operations import OPS
 from coviews.ops.space import SPACES, STANDARD, space
-from coviews.ops.table import OPS
 
 if TYPE_CHECKING:
     from coviews.policies.subpolicy import Subpolicies

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
-from coviews.ops.table import OPS, PARAMETERS
+from coviews.ops.operations import OPS, PARAMETERS
 
 STANDARD = "all"  # the space where none is named
 MOST = 4096  # levels: a table of them is made for each size of images

@@ -10,8 +10,8 @@ import safetensors
 
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.space import Space
+from coviews.policies.files import describe_space, read_description, read_space, read_weight, write_policy
 from coviews.policies.network import NetworkSettings, PolicyNetwork, weight_shapes
-from coviews.policies.policy_file import describe_space, read_description, read_space, read_weight, write_policy
 from coviews.policies.subpolicy import Subpolicies
 from coviews.policies.tilted import COOPERATIVE as COOPERATIVE
 from coviews.policies.tilted import TABLE, TiltedPolicy, read_tilted

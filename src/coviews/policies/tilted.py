@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.space import Space
+from coviews.policies.files import describe_space, read_space, read_weight, write_policy
 from coviews.policies.fixed import describe_source, read_source
-from coviews.policies.policy_file import describe_space, read_space, read_weight, write_policy
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
 Numbers = NDArray[np.float64]

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from coviews.config import FROM_PYTHON, PretrainSettings
 from coviews.data.choice import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
+from coviews.pictures.view_sheet import view_steps
 from coviews.policies.learned import load_policy
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 from coviews.report.record import RunRecord, number
-from coviews.report.sheet import view_steps
+from coviews.runs.settings import FROM_PYTHON, PretrainSettings
 
 _SIDE = 160  # the largest side of a picture on the page
 _LOADED = 64  # images of which some are shown

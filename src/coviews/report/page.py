@@ -11,11 +11,12 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from coviews.atomic import write_whole
 from coviews.data.imageset import ImageSet
 from coviews.errors import CoviewsError
+from coviews.files.atomic import write_whole
 from coviews.report import sections
 from coviews.report.charts import Chart
+from coviews.report.encoder_section import Trial, trial_parts
 from coviews.report.evaluations import evaluation_parts
 from coviews.report.gallery import gallery
 from coviews.report.plotly_figures import changes, figure
@@ -23,7 +24,6 @@ from coviews.report.policy_charts import favourites, over_epochs, policy_frames
 from coviews.report.record import RunRecord
 from coviews.report.summary import facts, sentence
 from coviews.report.training_charts import search_charts, training_charts
-from coviews.report.trial import Trial, trial_parts
 
 Part = tuple[str, str, str]  # the key of a section, its name in the menu, and its HTML
 

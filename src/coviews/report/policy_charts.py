@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from coviews.policies.statistics import PolicyStatistics
 from coviews.report.charts import BarChart, Chart, Line, LineChart, Matrix, plain
 from coviews.report.record import RunRecord
-from coviews.report.statistics import PolicyStatistics
 
 Statistics = dict[int, PolicyStatistics]
 

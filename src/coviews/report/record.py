@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
-from coviews.config import PretrainSettings, read_settings
 from coviews.errors import CoviewsError
 from coviews.policies.learned import AnyPolicy, Policy, load_policy
 from coviews.policies.queue import PolicyQueue
-from coviews.report.statistics import PolicyStatistics, mixed_statistics, policy_statistics
+from coviews.policies.statistics import PolicyStatistics, mixed_statistics, policy_statistics
+from coviews.runs.settings import PretrainSettings, read_settings
 
 Record = dict[str, Any]
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from coviews.report.charts import Line, LineChart
-from coviews.search.reward import BoundedReward
+from coviews.searching.reward import BoundedReward
 
 _TOLERANCES = (1e-5, 0.1, 0.2, 0.5, 1e5)
 _HARDEST, _LOWEST = 1.8, -1.0

@@ -7,10 +7,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from coviews.errors import CoviewsError
+from coviews.policies.statistics import PolicyStatistics
+from coviews.report.encoder_section import Trial
 from coviews.report.page import run_page
 from coviews.report.record import RunRecord, read_run
-from coviews.report.statistics import PolicyStatistics
-from coviews.report.trial import Trial
 
 _SEEN = ("config.yaml", "metrics.jsonl", "evaluations.jsonl", "encoder.safetensors", "policies/*.safetensors")
 _TRIED = ("config.yaml", "encoder.safetensors", "checkpoints/last.pt", "policies/*.safetensors")

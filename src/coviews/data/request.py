@@ -1,0 +1,91 @@
+"""How images are wanted, whatever they are read from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coviews.data.imageset import Broken
+from coviews.data.source import Source
+from coviews.data.subset import choose_subset
+from coviews.errors import CoviewsError
+from coviews.ops.images import LARGEST
+
+_NAMED = 3  # how many broken files a message names
+_MANY = 20  # of so many images one may always be broken
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The options of `load_images`, checked."""
+
+    size: tuple[int, int] | None
+    channels: int | None
+    limit: int | None
+    subset: str | int | float | None
+    subset_seed: int
+    max_broken: float
+    cache: Path
+    memory: int | None  # bytes
+    progress: bool
+
+    def __post_init__(self) -> None:
+        if self.channels not in (None, 1, 3):
+            raise CoviewsError(f"channels must be 1 for grey or 3 for colour, not {self.channels!r}")
+        if self.limit is not None and self.limit < 1:
+            raise CoviewsError(f"the limit must be at least 1 image, not {self.limit}")
+        if not 0 <= self.max_broken <= 1:
+            raise CoviewsError(f"max_broken is a share of the images, 0 to 1, not {self.max_broken!r}")
+        if self.memory is not None and self.memory < 0:
+            raise CoviewsError(f"memory is a number of bytes, not {self.memory!r}")
+
+    def title(self, title: str) -> str:
+        """The title of a progress bar, or nothing if none is wanted."""
+        return title if self.progress else ""
+
+    def chosen(self, source: Source) -> NDArray[np.int64]:
+        """Which images of a source are wanted, before any is decoded."""
+        n = len(source)
+        if self.subset is None or not n:
+            chosen = np.arange(n)
+        else:
+            labels = source.known_labels()
+            chosen = choose_subset(n, None if labels is None else labels.values, self.subset, self.subset_seed)
+        return chosen if self.limit is None else chosen[_spread(len(chosen), self.limit)]
+
+    def check_broken(self, broken: Sequence[Broken], total: int, where: str) -> None:
+        """Raise an error if more images are broken than may be."""
+        allowed = int(self.max_broken * total)
+        if self.max_broken > 0 and total >= _MANY:
+            allowed = max(1, allowed)
+        if len(broken) > allowed:
+            raise CoviewsError(
+                f"{len(broken)} of {total} images in {where} are broken, more than the {allowed} that may be "
+                f"(max_broken = {self.max_broken:g}): {listed(broken)}"
+            )
+
+
+def checked_size(size: Any) -> tuple[int, int] | None:
+    """The size as (height, width), or an error that says what it may be."""
+    if size is None:
+        return None
+    pair = tuple(size) if isinstance(size, tuple | list) else (size, size)
+    if len(pair) != 2 or not all(isinstance(s, int | np.integer) and 0 < s <= LARGEST for s in pair):
+        raise CoviewsError(
+            f"the size must be a whole number of 1 to {LARGEST} pixels, or (height, width), not {size!r}"
+        )
+    return int(pair[0]), int(pair[1])
+
+
+def listed(broken: Sequence[Broken]) -> str:
+    """The first broken files by name, and how many more there are."""
+    named = ", ".join(f"{name} ({why})" for name, why in broken[:_NAMED])
+    return named + (f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else "")
+
+
+def _spread(n: int, limit: int) -> NDArray[np.int64]:
+    """At most `limit` of n indices, evenly apart: the first ones of a sorted folder are all of one class."""
+    return np.arange(min(n, limit)) * n // min(n, limit) if n else np.empty(0, np.int64)

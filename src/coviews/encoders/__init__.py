@@ -1,0 +1,1 @@
+"""Encoders: built, opened, fed with images, saved and exported."""

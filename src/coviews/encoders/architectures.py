@@ -1,0 +1,147 @@
+"""Encoders by name: each gives a vector for each image."""
+
+import difflib
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from coviews.compat import import_torchvision
+from coviews.encoders.frozen import evaluating
+from coviews.errors import CoviewsError, unknown
+
+SMALL = 64  # below this many pixels a torchvision ResNet gets the small-image stem, as in the paper
+WIDTHS = {"resnet8": 64, "resnet8x2": 128}  # our own small ones: channels after the stem
+
+
+class SmallResNet(nn.Module):
+    """A ResNet of eight layers for CPUs, which sees a quarter of the image's side from its first block on.
+
+    At 32 pixels, width 64 is 13 M multiply-adds and 1.2 M parameters, width 128 four times that.
+    """
+
+    def __init__(self, channels: int = 3, width: int = 64) -> None:
+        super().__init__()
+        # two strides at once, then wide: learns more than half the width at twice the resolution, at the same cost
+        self.stem = nn.Sequential(_conv(channels, width // 2, stride=2), _conv(width // 2, width, stride=2))
+        self.blocks = nn.Sequential(
+            _Block(width, width), _Block(width, 2 * width, stride=2), _Block(2 * width, 4 * width, stride=2)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, 4 * width)."""
+        return self.blocks(self.stem(x)).mean((2, 3))
+
+
+class _Block(nn.Module):
+    def __init__(self, inputs: int, outputs: int, stride: int = 1) -> None:
+        super().__init__()
+        self.first = _conv(inputs, outputs, stride)
+        self.second = nn.Sequential(nn.Conv2d(outputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs))
+        self.shortcut = (
+            nn.Identity()
+            if stride == 1 and inputs == outputs
+            else nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.second(self.first(x)) + self.shortcut(x))
+
+
+def _conv(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
+    convolution = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(outputs), nn.ReLU(inplace=True))
+
+
+def make_encoder(name: str, image_size: int | tuple[int, int] = 32, channels: int = 3) -> nn.Module:
+    """A backbone by name, with its number of features as `feature_count`, checked for this size of images.
+
+    Args:
+        name: `resnet8`, `resnet8x2`, a torchvision ResNet such as `resnet50`, or `timm/NAME` for a model of timm.
+        image_size: one side for square images, or height and width. Below 64 pixels a torchvision ResNet gets a
+            3x3 stem without stride and pooling; timm's models keep their own stem.
+        channels: of the images.
+    """
+    size = (image_size, image_size) if isinstance(image_size, int) else image_size
+    if name in WIDTHS:
+        encoder: Any = SmallResNet(channels, WIDTHS[name])
+    elif name.startswith("timm/"):
+        encoder = _timm_model(name, size, channels)
+    else:
+        encoder = _torchvision_resnet(name, size, channels)
+    # not `features`: some of timm's models have layers of that name
+    encoder.feature_count = check_encoder(encoder, size, channels, name)
+    return encoder
+
+
+def check_encoder(encoder: nn.Module, image_size: tuple[int, int], channels: int, name: str | None = None) -> int:
+    """The number of features that an encoder gives for images of this size; an error if it cannot take them."""
+    height, width = image_size
+    name = name or type(encoder).__name__
+    what = f"the encoder {name!r} cannot take images of {height}x{width}x{channels}"
+    weight = next(encoder.parameters(), torch.empty(0))
+    images = torch.zeros(2, channels, height, width, device=weight.device, dtype=weight.dtype)
+    try:
+        with evaluating(encoder):  # nothing that it keeps of a pass may change
+            out = encoder(images)
+    except Exception as error:  # every library fails in its own way
+        raise CoviewsError(f"{what}: {_first_line(error)}") from error
+    if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != 2 or out.shape[1] < 1:
+        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise CoviewsError(f"the encoder {name!r} must give a vector for each image, (2, D) for two, but gives {got}")
+    if not out.isfinite().all():  # the mean of an empty feature map, for one
+        raise CoviewsError(f"{what}: its features are not finite; larger images or another encoder may help")
+    return out.shape[1]
+
+
+def _torchvision_resnet(name: str, size: tuple[int, int], channels: int) -> nn.Module:
+    models = import_torchvision().models
+    names = [n for n in models.list_models() if n.startswith(("resnet", "wide_resnet", "resnext"))]
+    if name not in names:
+        raise _unknown_encoder(name, names)
+    model = models.get_model(name, weights=None)
+    first = model.conv1
+    if min(size) < SMALL:
+        model.conv1 = nn.Conv2d(channels, first.out_channels, 3, 1, 1, bias=False)
+        model.maxpool = nn.Identity()
+    elif channels != first.in_channels:
+        model.conv1 = nn.Conv2d(channels, first.out_channels, 7, 2, 3, bias=False)
+    model.fc = nn.Identity()
+    return model
+
+
+def _timm_model(name: str, size: tuple[int, int], channels: int) -> nn.Module:
+    import_torchvision()  # timm imports it
+    import timm
+
+    short = name.removeprefix("timm/")
+    if short not in timm.list_models():  # names with a tag or of a hub would ask for weights of others
+        raise _unknown_encoder(name, [])
+    plain: dict[str, Any] = {"pretrained": False, "num_classes": 0, "in_chans": channels}
+    try:
+        try:
+            # one number for square images: some models know no other form
+            return timm.create_model(short, img_size=size[0] if size[0] == size[1] else size, **plain)
+        except TypeError as error:  # most convolutional networks take every size, and no such argument
+            if "img_size" not in str(error):
+                raise
+            return timm.create_model(short, **plain)
+    except Exception as error:
+        raise CoviewsError(
+            f"timm cannot make {short!r} for images of {size[0]}x{size[1]}x{channels}: {_first_line(error)}"
+        ) from error
+
+
+def _unknown_encoder(name: str, torchvision_names: list[str]) -> CoviewsError:
+    import_torchvision()
+    import timm
+
+    ours = [*WIDTHS, *torchvision_names]
+    everyone = [*ours, *(f"timm/{n}" for n in timm.list_models())]
+    if difflib.get_close_matches(name.lower(), everyone, n=1, cutoff=0.5):
+        return unknown("encoder", name, everyone)
+    return CoviewsError(f"unknown encoder {name!r}: there are {', '.join(ours)}, and timm/NAME for timm.list_models()")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

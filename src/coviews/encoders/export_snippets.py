@@ -1,0 +1,118 @@
+"""How an exported encoder is loaded where coviews is not installed: lines of Python, and the small encoders' source."""
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from coviews.encoders import architectures as encoders
+from coviews.encoders.architectures import WIDTHS
+
+SOURCE = "small_resnet.py"
+
+
+def library_of(name: str) -> str:
+    """Where an encoder of this name is defined: coviews, timm or torchvision."""
+    return "coviews" if name in WIDTHS else "timm" if name.startswith("timm/") else "torchvision"
+
+
+def weights_snippet(file: Path, encoder: nn.Module, described: dict[str, Any]) -> str:
+    """Build the encoder, fill it from a file of weights, and feed it."""
+    name, channels = described["encoder"], described["channels"]
+    imports, above, made = ["import torch"], [], []
+    if file.suffix == ".safetensors":
+        imports = ["import safetensors.torch", "import torch"]
+        weights = f"safetensors.torch.load_file({_quoted(file)})"
+    else:
+        weights = f"torch.load({_quoted(file)}, weights_only=True)"
+    if library_of(name) == "coviews":
+        imports = ["import sys", "", *imports]
+        above = [
+            "",
+            f"sys.path.append({_quoted(file.parent)})  # where {SOURCE} is: the encoder in plain PyTorch",
+            f"from {Path(SOURCE).stem} import SmallResNet",
+        ]
+        made = [f"encoder = SmallResNet(channels={channels}, width={WIDTHS[name]})"]
+    elif library_of(name) == "timm":
+        imports = sorted([*imports, "import timm"])
+        made = [_timm_line(name.removeprefix("timm/"), tuple(described["image_size"]), channels)]
+    else:
+        imports = [*imports, "import torchvision"]
+        made = _torchvision_lines(name, encoder)
+    made += [f"encoder.load_state_dict({weights})", "encoder.eval()"]
+    feed = [
+        f"def features(images):  # {_kind_of_images(described)}",
+        f"    mean = torch.tensor({described['mean']}).view(-1, 1, 1)",
+        f"    std = torch.tensor({described['std']}).view(-1, 1, 1)",
+        "    with torch.no_grad():",
+        "        return encoder((images - mean) / std)",
+    ]
+    return "\n".join([*imports, *above, "", *made, "", "", *feed, ""])
+
+
+def onnx_snippet(file: Path, described: dict[str, Any]) -> str:
+    """Run an ONNX file, and feed it."""
+    lines = [
+        "import numpy as np",
+        "import onnxruntime",
+        "",
+        f'session = onnxruntime.InferenceSession({_quoted(file)}, providers=["CPUExecutionProvider"])',
+        "",
+        "",
+        f"def features(images):  # {_kind_of_images(described)}",
+        f"    mean = np.array({described['mean']}, np.float32).reshape(-1, 1, 1)",
+        f"    std = np.array({described['std']}, np.float32).reshape(-1, 1, 1)",
+        '    return session.run(None, {"images": (images - mean) / std})[0]',
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def small_resnet_source() -> str:
+    """A module with the small encoders as they are defined here, which needs nothing but torch."""
+    parts = (encoders.SmallResNet, encoders._Block, encoders._conv)
+    head = '"""The encoder resnet8 (width 64) or resnet8x2 (width 128) of coviews, in plain PyTorch."""'
+    source = "\n\n\n".join(inspect.getsource(part).rstrip() for part in parts)
+    return f"{head}\n\nimport torch\nfrom torch import Tensor, nn\n\n\n{source}\n"
+
+
+def _torchvision_lines(name: str, encoder: Any) -> list[str]:
+    lines = [f"encoder = torchvision.models.{name}(weights=None)"]
+    first = encoder.conv1
+    kernel, stride, padding = first.kernel_size[0], first.stride[0], first.padding[0]
+    shape = f"{first.in_channels}, {first.out_channels}, {kernel}, {stride}, {padding}, bias=False"
+    if kernel == 3:
+        lines += [
+            f"encoder.conv1 = torch.nn.Conv2d({shape})  # the stem for small images: no stride and no pooling",
+            "encoder.maxpool = torch.nn.Identity()",
+        ]
+    elif first.in_channels != 3:
+        lines.append(f"encoder.conv1 = torch.nn.Conv2d({shape})  # for grey images")
+    return [*lines, "encoder.fc = torch.nn.Identity()  # features instead of classes"]
+
+
+def _timm_line(name: str, size: tuple[int, int], channels: int) -> str:
+    import timm
+
+    options = f"{_quoted(name)}, pretrained=False, num_classes=0"
+    options += f", in_chans={channels}" if channels != 3 else ""
+    img_size = size[0] if size[0] == size[1] else size
+    try:
+        timm.create_model(name, pretrained=False, num_classes=0, in_chans=channels, img_size=img_size)
+    except TypeError:  # most convolutional networks take every size, and no such argument
+        return f"encoder = timm.create_model({options})"
+    return f"encoder = timm.create_model({options}, img_size={img_size})"
+
+
+def _quoted(text: object) -> str:
+    """As Python writes a text, in double quotes."""
+    return json.dumps(str(text), ensure_ascii=False)
+
+
+def _kind_of_images(described: dict[str, Any]) -> str:
+    height, width = described["image_size"]
+    colours = "grey" if described["channels"] == 1 else "red, green and blue"
+    shape = f"(N, {described['channels']}, {height}, {width})"
+    return f"float32 {shape}, {colours} from 0 to 1 -> (N, {described['features']})"

@@ -1,0 +1,198 @@
+"""Encoders from wherever they are: a run, a file, or a name of torchvision or timm, ready to be looked at."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import nn
+
+from coviews.compat import import_torchvision
+from coviews.encoders.architectures import SMALL, WIDTHS, make_encoder
+from coviews.encoders.file import describe_encoder, load_encoder
+from coviews.errors import CoviewsError
+from coviews.runs.folder import Run, read_checkpoint
+
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+_FULL, _TINY = 224, 32  # sides of images: with a ResNet's usual stem, and with that for small images
+_PREFIXES = ("module.", "model.", "encoder.", "backbone.")
+_HEADS = ("fc.", "head.", "classifier.", "projector.", "projection_head.")
+
+
+@dataclass(frozen=True)
+class OpenedEncoder:
+    """An encoder in eval mode, and what is known of it."""
+
+    encoder: nn.Module
+    name: str  # of its architecture
+    size: tuple[int, int] | None  # height and width of the images it was trained on, if known
+    channels: int | None
+    normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None  # mean and std; the data's own if not known
+    run: Path | None = None  # the run it is of
+    epoch: int | None = None  # how many epochs were whole, where the run has not ended
+
+    def untrained(self, size: tuple[int, int], channels: int) -> Callable[[], nn.Module]:
+        """Makes the same architecture with new weights."""
+
+        def shapes(module: nn.Module) -> dict[str, torch.Size]:
+            return {name: weight.shape for name, weight in module.state_dict().items()}
+
+        def make() -> nn.Module:
+            made = make_encoder(self.name, size, channels)
+            if shapes(made) == shapes(self.encoder):
+                return made
+            # the stem follows the image size, and these weights are of the other one
+            return make_encoder(self.name, _FULL if min(size) < SMALL else _TINY, channels)
+
+        return make
+
+
+def open_encoder(
+    source: str | Path, *, architecture: str | None = None, size: int | None = None, download: bool = False
+) -> OpenedEncoder:
+    """An encoder by its source; nothing in a file is executed.
+
+    Args:
+        source: the folder of a run (finished or not), an `encoder.safetensors`, a state dict of weights from elsewhere
+            (.pt, .pth, .safetensors), or a name such as `resnet50` or `timm/convnext_nano` for published weights.
+        architecture: the name of the encoder that a state dict is of.
+        size: the side of the images that it will see, where the architecture depends on it; if not given, 224 or
+            what the weights tell.
+        download: fetch the published weights of a name.
+    """
+    path = Path(source)
+    if path.is_dir():
+        return _of_run(path)
+    if path.is_file():
+        return _of_file(path, architecture, size)
+    name = str(source)
+    if path.suffix in (".pt", ".pth", ".safetensors") or ("/" in name and not re.fullmatch("timm/[^/]*", name)):
+        raise CoviewsError(f"there is no run or file {source}")
+    return _published(name, size or _FULL, download)
+
+
+def _of_run(path: Path) -> OpenedEncoder:
+    if (path / "encoder.safetensors").exists():
+        return _of_coviews(path / "encoder.safetensors", path)
+    run = Run.open(path, writes=False)
+    if not run.checkpoint.exists():
+        raise CoviewsError(f"the run {path} has no checkpoint yet: wait, or continue it with --resume")
+    start = next((r for r in run.metrics() if r.get("kind") == "start"), None)
+    if start is None:
+        raise CoviewsError(f"the run {path} is damaged: its metrics do not say how it started")
+    name, size, channels = run.settings.encoder, (start["height"], start["width"]), start["channels"]
+    if name.startswith("module "):
+        raise _needs_python(path)
+    encoder = make_encoder(name, size, channels)
+    saved = read_checkpoint(run.checkpoint)
+    weights = {k.removeprefix("encoder."): v for k, v in saved["method"].items() if k.startswith("encoder.")}
+    _fill(encoder, weights, name, run.checkpoint)
+    normalisation = (tuple(start["mean"]), tuple(start["std"]))
+    return OpenedEncoder(encoder, name, size, channels, normalisation, path, epoch=saved["epoch"] - 1)
+
+
+def _of_coviews(file: Path, run: Path | None) -> OpenedEncoder:
+    described = describe_encoder(file)
+    if described["encoder"] is None:
+        raise _needs_python(run or file)
+    encoder = load_encoder(file)
+    height, width = described["image_size"]
+    normalisation = (tuple(described["mean"]), tuple(described["std"]))
+    return OpenedEncoder(encoder, described["encoder"], (height, width), described["channels"], normalisation, run)
+
+
+def _needs_python(source: Path) -> CoviewsError:
+    return CoviewsError(
+        f"{source} was trained from a module of your own, which no file can tell: in Python, "
+        f"coviews.load_encoder({str(source)!r}, into=your_module) gives it its weights"
+    )
+
+
+def _of_file(file: Path, architecture: str | None, size: int | None) -> OpenedEncoder:
+    if file.suffix == ".safetensors":
+        try:
+            with safetensors.safe_open(file, framework="numpy") as opened:
+                ours = "coviews" in (opened.metadata() or {})
+            if ours:
+                return _of_coviews(file, file.parent if (file.parent / "config.yaml").exists() else None)
+            weights: Any = safetensors.torch.load_file(file)
+        except (OSError, safetensors.SafetensorError) as error:
+            raise CoviewsError(f"{file} is no file of weights, or is damaged: {error}") from error
+    else:
+        try:
+            weights = torch.load(file, map_location="cpu", weights_only=True)
+        except Exception as error:  # a damaged file fails in many ways
+            raise CoviewsError(
+                f"{file} is no file of weights, or holds more than weights: {type(error).__name__}"
+            ) from error
+    if architecture is None:
+        raise CoviewsError(f"{file} does not say of which encoder it is: give --architecture, such as resnet50")
+    weights = _bare(weights, file)
+    channels = next((v.shape[1] for v in weights.values() if v.ndim == 4), 3)
+    if size is None:
+        stem = weights.get("conv1.weight")
+        size = _TINY if stem is not None and stem.shape[-1] == 3 else _FULL
+    encoder = make_encoder(architecture, size, channels if channels in (1, 3) else 3)
+    _fill(encoder, weights, architecture, file)
+    return OpenedEncoder(encoder, architecture, None, channels, None)
+
+
+def _bare(weights: Any, file: Path) -> dict[str, torch.Tensor]:
+    """The backbone's weights, by the backbone's own names: without wrappers' prefixes and without heads."""
+    for key in ("state_dict", "model", "teacher"):
+        if isinstance(weights, dict) and isinstance(weights.get(key), dict):
+            weights = weights[key]
+    if not isinstance(weights, dict) or not weights or not all(isinstance(v, torch.Tensor) for v in weights.values()):
+        raise CoviewsError(f"{file} holds no state dict: names with tensors")
+    for prefix in _PREFIXES * 2:
+        inside = {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
+        weights = inside or weights
+    return {k: v for k, v in weights.items() if not k.startswith(_HEADS)}
+
+
+def _fill(encoder: nn.Module, weights: dict[str, torch.Tensor], name: str, file: Path) -> None:
+    wanted = encoder.state_dict()
+    missing, strange = [k for k in wanted if k not in weights], [k for k in weights if k not in wanted]
+    wrong = [k for k in wanted if k in weights and wanted[k].shape != weights[k].shape]
+    if missing or strange or wrong:
+        what = (
+            f"{len(missing)} weights are missing, such as {missing[0]}"
+            if missing
+            else f"{wrong[0]} has the shape {tuple(weights[wrong[0]].shape)}, not {tuple(wanted[wrong[0]].shape)}"
+            if wrong
+            else f"{strange[0]} is not one of its weights"
+        )
+        raise CoviewsError(f"{file} is not of the encoder {name}: {what}")
+    encoder.load_state_dict(weights)
+    encoder.eval()
+
+
+def _published(name: str, size: int, download: bool) -> OpenedEncoder:
+    try:
+        encoder = make_encoder(name, size, 3)
+    except CoviewsError as error:
+        raise CoviewsError(f"there is no run or file {name!r}; as the name of an encoder: {error}") from error
+    if name in WIDTHS:
+        raise CoviewsError(f"{name} has no published weights: give a run, or a file with --architecture {name}")
+    if not download:
+        raise CoviewsError(
+            f"{name} is the name of an encoder: add --download for its published weights, or give a run or a file"
+        )
+    torchvision = import_torchvision()
+    try:
+        if name.startswith("timm/"):
+            import timm
+
+            found: Any = timm.create_model(name.removeprefix("timm/"), pretrained=True, num_classes=0)
+            normalisation = (tuple(found.default_cfg["mean"]), tuple(found.default_cfg["std"]))
+            return OpenedEncoder(found.eval(), name, None, 3, normalisation)
+        model = torchvision.models.get_model(name, weights="DEFAULT")
+    except Exception as error:  # no network, no weights of that name
+        raise CoviewsError(f"cannot fetch weights of {name}: {str(error).splitlines()[0]}") from error
+    model.fc = nn.Identity()
+    model.feature_count = encoder.feature_count
+    return OpenedEncoder(model.eval(), name, None, 3, IMAGENET)

@@ -1,0 +1,1 @@
+"""The features of images: as a file, as a map, and which images are alike."""

@@ -1,0 +1,24 @@
+"""The projectors and predictors that methods put on top of an encoder."""
+
+from torch import nn
+
+
+def make_projector(inputs: int, hidden: int = 2048, outputs: int = 2048) -> nn.Module:
+    """Two layers, each with batch normalisation; the last one without scale and shift."""
+    return nn.Sequential(
+        nn.Linear(inputs, hidden, bias=False),
+        nn.BatchNorm1d(hidden),
+        nn.ReLU(inplace=True),
+        nn.Linear(hidden, outputs, bias=False),
+        nn.BatchNorm1d(outputs, affine=False),
+    )
+
+
+def make_predictor(size: int, hidden: int) -> nn.Module:
+    """Two layers from a projection to the other view's projection; the last one free, without normalisation."""
+    return nn.Sequential(
+        nn.Linear(size, hidden, bias=False),
+        nn.BatchNorm1d(hidden),
+        nn.ReLU(inplace=True),
+        nn.Linear(hidden, size),
+    )

@@ -1,0 +1,41 @@
+"""What a batch of images is."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coviews.errors import CoviewsError
+
+Images = NDArray[np.uint8]  # (B, H, W), (B, H, W, 1) or (B, H, W, 3)
+
+LARGEST = 16384  # pixels a side; beyond this Pillow leaves the fixed point arithmetic that we follow
+
+
+def check_images(images: Any) -> Images:
+    """The batch as (B, H, W, C), contiguous, or an error that says what is wrong with it."""
+    if not isinstance(images, np.ndarray) or images.dtype != np.uint8:
+        kind = images.dtype if isinstance(images, np.ndarray) else type(images).__name__
+        hint = "give its .images" if hasattr(images, "images") else "convert floats to 0..255 first"
+        raise CoviewsError(f"images must be a uint8 array, not {kind}: {hint}")
+    if images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] not in (1, 3)):
+        raise CoviewsError(f"images must be (B, H, W), (B, H, W, 1) or (B, H, W, 3), not of shape {images.shape}")
+    if 0 in images.shape:
+        raise CoviewsError(f"there is no image in a batch of shape {images.shape}")
+    if max(images.shape[1:3]) > LARGEST:
+        raise CoviewsError(f"images of {images.shape[1:3]} are too large: at most {LARGEST} pixels a side")
+    return np.ascontiguousarray(images.reshape(*images.shape[:3], -1))
+
+
+def channel_statistics(images: Images) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation of each channel, in 0..1."""
+    batch = check_images(images)
+    counts = np.zeros((batch.shape[3], 256), np.int64)
+    for start in range(0, len(batch), 1024):  # in parts: counting makes a wide copy
+        for k, row in enumerate(counts):
+            row += np.bincount(batch[start : start + 1024, ..., k].ravel(), minlength=256)
+    levels = np.arange(256) / 255
+    share = counts / counts.sum(1, keepdims=True)
+    mean = share @ levels
+    variance = share @ levels**2 - mean**2
+    return mean.tolist(), np.sqrt(np.maximum(variance, 1e-8)).tolist()

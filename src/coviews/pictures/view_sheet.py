@@ -1,0 +1,125 @@
+"""Contact sheets: images, their pairs of views, and under each view what was done to it."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from coviews.errors import CoviewsError
+from coviews.pictures.lettering import (
+    FAINT,
+    HEAD,
+    INK,
+    PANEL,
+    TEXT,
+    TITLE,
+    WHITE,
+    text_height,
+    tile,
+    tile_size,
+    wrapped,
+    write,
+)
+from coviews.policies.subpolicy import Subpolicies
+
+Images = NDArray[np.uint8]
+Draw = Callable[[Images], tuple[Images, Subpolicies]]
+
+_TILE = 160  # the largest side of a tile
+_COLUMN = 128  # the least width for the text below it
+_MARGIN = 28
+_BETWEEN_GROUPS = 16
+_WITHIN_GROUP = 10  # around and between the tiles
+
+
+class _Tile(NamedTuple):
+    picture: Image.Image
+    lines: list[str]
+
+
+def contact_sheet(
+    images: Images,
+    draw: Draw,
+    *,
+    pairs: int = 3,
+    title: str = "",
+    note: str = "",
+    captions: Sequence[str] | None = None,
+) -> Image.Image:
+    """Lay out a row for each image: the image itself, then its views, which are drawn several times.
+
+    Args:
+        images: (B, H, W, C), uint8, of one or three channels.
+        draw: makes views (B, V, H, W, C) of the images, and tells what it did: the subpolicies as applied.
+        pairs: how many times the views are drawn.
+        title: the first line.
+        note: a smaller line below it.
+        captions: what to write under each image, such as its class.
+    """
+    if pairs < 1:
+        raise CoviewsError(f"a sheet needs at least 1 pair of views, not {pairs}")
+    width = max(_COLUMN, tile_size(images.shape[1], images.shape[2], _TILE)[0])
+    names = captions or [""] * len(images)
+    columns = [[[_tile(image, [name], width)] for image, name in zip(images, names, strict=True)]]
+    for _ in range(pairs):
+        views, done = draw(images)
+        columns.append(
+            [
+                [_tile(view, steps, width) for view, steps in zip(row, view_steps(text), strict=True)]
+                for row, text in zip(views, done.texts(), strict=True)
+            ]
+        )
+    rows = [list(groups) for groups in zip(*columns, strict=True)]
+    heads = ["image", *([f"pair {i + 1}" for i in range(pairs)] if pairs > 1 else ["views"])]
+    return _laid_out(rows, heads, width, title, note)
+
+
+def view_steps(text: str) -> list[list[str]]:
+    """What was done to each view, from a line of `Subpolicies.texts`, without the steps that do nothing."""
+    views = [[step.strip() for step in view.split(",")] for view in text.split("|")]
+    return [[step for step in view if step != "Identity"] or ["nothing"] for view in views]
+
+
+def _laid_out(rows: list[list[list[_Tile]]], heads: list[str], column: int, title: str, note: str) -> Image.Image:
+    pad = _WITHIN_GROUP
+    widths = [len(group) * (column + pad) + pad for group in rows[0]]
+    lefts = [_MARGIN + sum(widths[:i]) + i * _BETWEEN_GROUPS for i in range(len(widths))]
+    text_width = lefts[-1] + widths[-1] - _MARGIN - 2 * pad
+    heading = [
+        (wrapped(title, TITLE, text_width), TITLE, INK),
+        (wrapped(note, HEAD, text_width), HEAD, FAINT),
+    ]
+    tile_height = max(tile.picture.height for tile in rows[0][0])
+    heights = [
+        3 * pad + tile_height + max(text_height(len(tile.lines), TEXT) for group in row for tile in group)
+        for row in rows
+    ]
+    top = _MARGIN + sum(text_height(len(lines), size) + pad for lines, size, _ in heading if lines)
+    total = top + text_height(1, HEAD) + 2 * pad + sum(heights) + _BETWEEN_GROUPS * (len(rows) - 1) + _MARGIN
+    sheet = Image.new("RGB", (lefts[-1] + widths[-1] + _MARGIN, total), WHITE)
+    pen = ImageDraw.Draw(sheet)
+
+    y = _MARGIN
+    for lines, size, colour in heading:
+        write(pen, lines, _MARGIN + pad, y, size, colour)
+        y += text_height(len(lines), size) + pad if lines else 0
+    y += pad
+    for head, left in zip(heads, lefts, strict=True):
+        write(pen, [head], left + pad, y, HEAD, FAINT)
+    y += text_height(1, HEAD) + pad
+    for row, height in zip(rows, heights, strict=True):
+        for i, (group, left) in enumerate(zip(row, lefts, strict=True)):
+            if i:  # the first is the image itself
+                pen.rounded_rectangle((left, y, left + widths[i] - 1, y + height - 1), 8, PANEL)
+            for j, made in enumerate(group):
+                x = left + pad + j * (column + pad)
+                sheet.paste(made.picture, (x, y + pad))
+                write(pen, made.lines, x, y + 2 * pad + tile_height, TEXT, INK if i else FAINT)
+        y += height + _BETWEEN_GROUPS
+    return sheet
+
+
+def _tile(image: Images, steps: list[str], width: int) -> _Tile:
+    return _Tile(tile(image, _TILE), [line for step in steps for line in wrapped(step, TEXT, width)])

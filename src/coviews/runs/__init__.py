@@ -1,0 +1,1 @@
+"""A run on the disk: its settings, its presets and its folder."""

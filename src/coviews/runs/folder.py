@@ -1,0 +1,206 @@
+"""The run directory: settings, metrics, checkpoints, policies; whole after a kill at any moment."""
+
+import io
+import json
+import os
+import pickle
+import shutil
+import zipfile
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+import torch
+
+from coviews.errors import CoviewsError
+from coviews.files.atomic import write_whole
+from coviews.files.lock import lock_folder
+from coviews.policies.learned import AnyPolicy, load_policy
+from coviews.runs.settings import PretrainSettings, read_settings
+
+FORMAT = 2  # of the checkpoint; goes up when one version would misread another's
+# all that a run writes: what --overwrite may delete
+_OURS = ("config.yaml", "metrics.jsonl", "broken.txt", "checkpoints", "policies", "tensorboard", "encoder.safetensors",
+         "report.html", "evaluations.jsonl", ".lock")  # fmt: skip
+
+
+class Run:
+    """The folder of one run. It is locked while it is open for writing: two processes cannot train in it."""
+
+    def __init__(self, path: Path, *, writes: bool = True) -> None:
+        self.path, self.writes = path, writes
+        self._metrics: BinaryIO | None = None
+        self._lock: IO[str] | None = None
+
+    @classmethod
+    def create(cls, path: Path, settings: PretrainSettings, *, overwrite: bool = False, writes: bool = True) -> "Run":
+        """A new run in an empty folder, or in one that held another run if it may be overwritten."""
+        run = cls(path, writes=writes)
+        if writes:
+            run._make_room(overwrite)
+            run._take_lock()
+            for folder in ("checkpoints", "policies"):
+                (path / folder).mkdir(exist_ok=True)
+            write_whole(path / "config.yaml", settings.to_yaml().encode())
+            run.start_metrics(0)
+        return run
+
+    @classmethod
+    def open(cls, path: Path, *, writes: bool = True) -> "Run":
+        """A run that is there."""
+        if not (path / "config.yaml").is_file():
+            raise CoviewsError(f"{path} is not a run: it has no config.yaml")
+        run = cls(path, writes=writes)
+        if writes:
+            run._take_lock()
+            for folder in ("checkpoints", "policies"):
+                (path / folder).mkdir(exist_ok=True)
+            for half in path.rglob(".*.partial"):  # what a kill cut off
+                half.unlink()
+        return run
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        for file in (self._metrics, self._lock):
+            if file is not None:
+                file.close()
+        self._metrics = self._lock = None
+
+    @property
+    def settings(self) -> PretrainSettings:
+        """As they were given."""
+        return read_settings(self.path / "config.yaml")
+
+    @property
+    def checkpoint(self) -> Path:
+        """The last one."""
+        return self.path / "checkpoints" / "last.pt"
+
+    @property
+    def encoder(self) -> Path:
+        """The encoder's file."""
+        return self.path / "encoder.safetensors"
+
+    # ---------------------------------------------------------------------------------------------- metrics
+
+    def start_metrics(self, length: int) -> None:
+        """Go on writing metrics after the first `length` bytes; what stands behind them is dropped."""
+        if not self.writes:
+            return
+        path = self.path / "metrics.jsonl"
+        path.touch()
+        if path.stat().st_size < length:
+            raise CoviewsError(f"{path} is shorter than when the checkpoint was saved: the run is damaged")
+        self._metrics = open(path, "r+b")  # noqa: SIM115 - open for as long as the run is
+        self._metrics.truncate(length)
+        self._metrics.seek(length)
+
+    def log(self, record: dict[str, Any]) -> None:
+        """One more line of metrics."""
+        if self._metrics is not None:
+            try:
+                self._metrics.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")
+                self._metrics.flush()
+            except OSError as error:
+                raise CoviewsError(f"cannot write {self.path / 'metrics.jsonl'}: {error.strerror}") from error
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All lines of metrics that are whole."""
+        return list(_records(self.path / "metrics.jsonl"))
+
+    # ------------------------------------------------------------------------------- checkpoints and policies
+
+    def save(self, state: dict[str, Any], keep: int | None = None) -> None:
+        """Replace the checkpoint; until the new one is whole, the old one stays.
+
+        keep: the epoch for which it is kept for good as well.
+        """
+        if not self.writes:
+            return
+        assert self._metrics is not None
+        os.fsync(self._metrics.fileno())
+        content = {"format": FORMAT, "metrics": self._metrics.tell(), **state}
+
+        def write(file: BinaryIO) -> None:
+            try:
+                torch.save(content, file)
+            except RuntimeError as error:  # torch's own words for a full disk are no help
+                raise OSError(28, "the disk is full, or cannot be written to") from error
+
+        if keep is not None:  # first: after the last checkpoint nobody would come back to it
+            write_whole(self.checkpoint.with_name(f"epoch-{keep:04d}.pt"), write)
+        write_whole(self.checkpoint, write)
+
+    def load(self) -> dict[str, Any] | None:
+        """The last checkpoint, if there is one; nothing in it is executed."""
+        return read_checkpoint(self.checkpoint) if self.checkpoint.exists() else None
+
+    def policy_path(self, epoch: int) -> Path:
+        """Where the policy is that was learned before this epoch."""
+        return self.path / "policies" / f"{epoch:04d}.safetensors"
+
+    def save_policy(self, epoch: int, policy: AnyPolicy) -> None:
+        """Keep a policy."""
+        if self.writes:
+            policy.save(self.policy_path(epoch))
+
+    def policies(self) -> dict[int, AnyPolicy]:
+        """All policies, by the epoch before which they were learned."""
+        return {int(p.stem): load_policy(p) for p in sorted((self.path / "policies").glob("[0-9]*.safetensors"))}
+
+    # ---------------------------------------------------------------------------------------------- the folder
+
+    def _make_room(self, overwrite: bool) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            there = [entry.name for entry in os.scandir(self.path)]
+        except OSError as error:
+            raise CoviewsError(f"cannot write to {self.path}: {error.strerror}") from error
+        if "config.yaml" not in there and all(n in _OURS or n.endswith(".partial") for n in there):
+            return  # empty, or what a kill left of a run that had not begun
+        if "config.yaml" not in there:
+            raise CoviewsError(f"{self.path} is not empty, and not a run: choose another --out")
+        if not overwrite:
+            raise CoviewsError(
+                f"{self.path} holds a run: continue it with --resume {self.path}, choose another --out, or --overwrite"
+            )
+        self._take_lock()  # nobody may be training in it
+        for name in sorted(
+            (n for n in there if n in _OURS and n != ".lock"), key="config.yaml".__eq__
+        ):  # that one last
+            entry = self.path / name
+            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+
+    def _take_lock(self) -> None:
+        if self._lock is None:
+            self._lock = lock_folder(self.path)
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """A checkpoint, if it is whole and of this format."""
+    try:
+        content = path.read_bytes()
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            broken = archive.testzip()  # torch itself does not look whether the bytes are those that were written
+        if broken is not None:
+            raise ValueError(f"{broken} is not as it was written")
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        if not isinstance(state, dict) or "format" not in state or type(state.get("metrics", 0)) is not int:
+            raise ValueError("it holds no run")
+    except OSError as error:
+        raise CoviewsError(f"cannot read the checkpoint {path}: {error.strerror}") from error
+    except (RuntimeError, ValueError, KeyError, EOFError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
+        raise CoviewsError(f"the checkpoint {path} is damaged: {' '.join(str(error).split())[:200]}") from error
+    if state["format"] != FORMAT:
+        raise CoviewsError(
+            f"the checkpoint {path} has the format {state['format']!r}, and this version of coviews reads {FORMAT}"
+        )
+    return state
+
+
+def _records(path: Path) -> Any:
+    with open(path, "rb") as file:
+        for line in file:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue  # a line that a kill cut off

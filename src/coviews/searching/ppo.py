@@ -1,0 +1,206 @@
+"""PPO: how a policy learns, given no more than a function that scores subpolicies."""
+
+import copy
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coviews.errors import CoviewsError
+from coviews.policies import blas
+from coviews.policies.learned import Policy
+from coviews.policies.lstm import Array
+from coviews.policies.subpolicy import Subpolicies
+from coviews.searching.adam import Adam
+
+CONSTANT = 1e-6  # a spread of rewards below this share of their size is rounding, not a signal
+
+
+@dataclass(frozen=True)
+class PPOSettings:
+    """Every figure of the paper's table; the defaults are those of docs/search-study.md."""
+
+    iterations: int = 100
+    samples: int = 32
+    """Subpolicies that are drawn and scored in an iteration."""
+    epochs: int = 4
+    """Passes over them in an iteration."""
+    minibatch: int = 16
+    """Samples in a gradient step."""
+    learning_rate: float = 1e-3
+    """Of Adam."""
+    clip: float = 0.2
+    """A sample stops pulling once its probability has changed by this share, for better or worse."""
+    entropy: float = 0.12
+    """The weight of the policy's entropy, a mean over the steps."""
+    gradient_clip: float | None = None
+    """The greatest norm of a gradient."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("iterations", 1), ("samples", 2), ("epochs", 1), ("minibatch", 1)):
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                raise CoviewsError(f"PPO's {name} must be a whole number from {least}, not {value!r}")
+        if self.minibatch > self.samples:
+            raise CoviewsError(f"PPO's minibatch of {self.minibatch} is more than its {self.samples} samples")
+        for name in ("learning_rate", "clip", "gradient_clip"):
+            value = getattr(self, name)
+            if not (value is None and name == "gradient_clip") and not 0 < value < math.inf:
+                raise CoviewsError(f"PPO's {name} must be above 0, not {value!r}")
+        if not 0 <= self.entropy < math.inf:
+            raise CoviewsError(f"PPO's weight of the entropy must be 0 or more, not {self.entropy!r}")
+
+    @classmethod
+    def paper(cls) -> "PPOSettings":
+        """The paper's table."""
+        return cls(samples=128, learning_rate=5e-5, entropy=0.05)
+
+
+class Scores(NamedTuple):
+    """What the scorer says of n subpolicies."""
+
+    rewards: NDArray[np.floating]  # (n,)
+    over: NDArray[np.bool_]  # (n,), whether the loss was over the reward's bound
+
+
+@dataclass(frozen=True)
+class SearchStep:
+    """What one iteration did."""
+
+    iteration: int  # from 1
+    reward: float  # mean over the samples
+    reward_std: float
+    over: float  # share of the samples over the reward's bound
+    entropy: float  # of the policy that drew the samples
+    kl: float = 0.0  # from that policy to the updated one, estimated on the samples
+    clipped: float = 0.0  # share of the samples whose probability ended up beyond the clip
+    skipped: str | None = None  # why the policy was left as it was, if it was
+
+
+class PPO:
+    """A search: iterate over it, and `policy` improves in place.
+
+    It may be stopped after any iteration and continued later, in another process too, from its `state_dict`.
+
+    score: draws its images as it likes; if it takes its random numbers from `generator`, they are continued too.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        score: Callable[[Subpolicies], Scores],
+        generator: np.random.Generator,
+        settings: PPOSettings | None = None,
+    ) -> None:
+        self.policy, self.score, self.generator = policy, score, generator
+        self.settings = settings or PPOSettings()
+        self.iteration = 0
+        self.stopped: str | None = None  # why the search ended early, if it did
+        self._adam = Adam(policy.network.flat, self.settings.learning_rate)
+        self._warned = False
+
+    def __iter__(self) -> Iterator[SearchStep]:
+        while self.iteration < self.settings.iterations and self.stopped is None:
+            drawn = self.policy.sample(self.settings.samples, self.generator)
+            rewards, over = self._scores(drawn)
+            self.iteration += 1
+            with blas.one_thread(), np.errstate(over="ignore", invalid="ignore"):  # both are looked for
+                step = self._update(drawn, rewards, over)
+            yield step
+
+    def _update(self, drawn: Subpolicies, rewards: NDArray[np.float64], over: NDArray[np.bool_]) -> SearchStep:
+        """Move the policy towards what was rewarded."""
+        s, network = self.settings, self.policy.network
+        old = network.evaluate(drawn.ops, drawn.levels)
+        mean, std = float(rewards.mean()), float(rewards.std())
+        step = SearchStep(self.iteration, mean, std, float(over.mean()), float(old.entropy.mean()))
+        bad = len(rewards) - np.isfinite(rewards).sum()
+        if bad:
+            return self._stop(step, f"{bad} of {len(rewards)} rewards are not finite")
+        if std <= CONSTANT * np.abs(rewards).max():
+            return self._skip(step)
+
+        advantage = ((rewards - mean) / std).astype(network.flat.dtype)
+        before = network.flat.copy()
+        for _ in range(s.epochs):
+            order = self.generator.permutation(s.samples)
+            for start in range(0, s.samples, s.minibatch):
+                batch = order[start : start + s.minibatch]
+                self._learn(drawn.ops[batch], drawn.levels[batch], old.log_prob[batch], advantage[batch])
+
+        new = network.evaluate(drawn.ops, drawn.levels)
+        change = (new.log_prob - old.log_prob).astype(np.float64)
+        ratio = np.exp(change)
+        kl = float((ratio - 1 - change).mean())
+        if not (math.isfinite(kl) and np.isfinite(network.flat).all()):
+            network.flat[:] = before
+            return self._stop(step, "the update made the policy's weights infinite; try a lower learning rate")
+        return replace(step, kl=kl, clipped=float((np.abs(ratio - 1) > s.clip).mean()))
+
+    def _learn(self, ops: NDArray[np.integer], levels: NDArray[np.integer], old: Array, advantage: Array) -> None:
+        """One gradient step on loss = -mean(min(ratio * advantage, clip(ratio) * advantage)) - c * mean(entropy)."""
+        s, n = self.settings, len(ops)
+        now = self.policy.network.evaluate(ops, levels)
+        ratio = np.exp(now.log_prob - old)
+        # the derivative by log_prob: that of the ratio is the ratio, and that of a clipped ratio is zero
+        clipped = np.where(advantage > 0, ratio > 1 + s.clip, ratio < 1 - s.clip)
+        gradient = now.gradient(np.where(clipped, 0.0, -ratio * advantage / n), -s.entropy / n)
+        if s.gradient_clip is not None:
+            gradient *= min(1.0, s.gradient_clip / max(float(np.linalg.norm(gradient)), 1e-12))
+        self._adam.step(gradient)
+
+    def _scores(self, drawn: Subpolicies) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        scores = self.score(drawn)
+        rewards, over = np.asarray(scores[0], np.float64), np.asarray(scores[1], bool)
+        if rewards.shape != (len(drawn),) or over.shape != (len(drawn),):
+            raise CoviewsError(
+                f"the scorer must give one reward and one flag for each of {len(drawn)} subpolicies, "
+                f"not {rewards.shape} and {over.shape}"
+            )
+        return rewards, over
+
+    def _skip(self, step: SearchStep) -> SearchStep:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"search iteration {step.iteration}: all {self.settings.samples} rewards are {step.reward:.6g}, from "
+                "which nothing can be learned.\nIf it stays so, the loss does not depend on the views.",
+                stacklevel=4,
+            )
+        return replace(step, skipped="constant reward")
+
+    def _stop(self, step: SearchStep, reason: str) -> SearchStep:
+        self.stopped = reason
+        warnings.warn(
+            f"search iteration {step.iteration}: {reason}.\nThe search ends here, with the policy as it was before.",
+            stacklevel=4,
+        )
+        return replace(step, skipped=reason)
+
+    def state_dict(self) -> dict[str, Any]:
+        """A copy of all that the next iterations depend on: plain types and arrays."""
+        return {
+            "iteration": self.iteration,
+            "stopped": self.stopped,
+            "warned": self._warned,
+            "weights": self.policy.network.flat.copy(),
+            "adam": self._adam.state_dict(),
+            "generator": copy.deepcopy(self.generator.bit_generator.state),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue exactly where the search was that gave this state."""
+        weights = np.asarray(state["weights"])
+        if weights.shape != self.policy.network.flat.shape:
+            raise CoviewsError(
+                f"the saved search has {weights.size} weights, this policy {self.policy.network.flat.size}: "
+                "continue it with the settings it was started with"
+            )
+        self.policy.network.flat[:] = weights
+        self._adam.load_state_dict(state["adam"])
+        self.generator.bit_generator.state = copy.deepcopy(state["generator"])
+        self.iteration, self.stopped, self._warned = state["iteration"], state["stopped"], state["warned"]

@@ -1,0 +1,1 @@
+"""Pretraining: the paper's algorithm and what it needs."""

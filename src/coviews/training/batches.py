@@ -1,0 +1,78 @@
+"""The views of every step of an epoch; where the encoder is not on the CPU, made while it is busy."""
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coviews.ops.engine import make_views
+from coviews.ops.images import Images
+from coviews.ops.view_settings import ViewSettings
+from coviews.policies.subpolicy import Subpolicies, ViewSource
+
+ORDER, VIEWS = 1, 2  # streams of random numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """What each step of each epoch sees: a function of the seed, the epoch and the step alone.
+
+    So a run can go on from any step, and neither the number of threads nor that of processes changes a view.
+    """
+
+    images: Images  # (N, H, W, C)
+    size: int  # of a batch, over all ranks
+    seed: int
+    views: ViewSettings
+    rank: int = 0
+    ranks: int = 1
+
+    @property
+    def steps(self) -> int:
+        """Steps in an epoch; what is left over of the images waits for another order."""
+        return len(self.images) // self.size
+
+    def order(self, epoch: int) -> NDArray[np.int64]:
+        """The order of the images in an epoch."""
+        return np.random.default_rng([self.seed, ORDER, epoch]).permutation(len(self.images))
+
+    def make(
+        self, source: ViewSource, epoch: int, step: int, order: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint8], Subpolicies]:
+        """This rank's views (n, V, H, W, C) of a step, and what was done to the whole batch."""
+        generator = np.random.default_rng([self.seed, VIEWS, epoch, step])
+        drawn = source.sample(self.size, generator).applied(generator)
+        share = self.size // self.ranks
+        part = slice(self.rank * share, (self.rank + 1) * share)
+        chosen = order[step * self.size : (step + 1) * self.size][part]
+        v = self.views
+        views = make_views(
+            self.images[chosen], drawn, generator, crop=v.crop, flip=v.flip, fill=v.fill, threads=v.threads, part=part
+        )
+        return views, drawn
+
+    def epoch(
+        self, source: ViewSource, epoch: int, first: int = 0, *, ahead: int = 1
+    ) -> Iterator[tuple[int, NDArray[np.uint8], Subpolicies]]:
+        """From step `first` on: the step, its views, and what was done to them.
+
+        ahead: how many batches are made in advance, in the background; 0 for none.
+        """
+        order, steps = self.order(epoch), range(first, self.steps)
+        if not ahead:
+            for step in steps:
+                yield step, *self.make(source, epoch, step, order)
+            return
+        with ThreadPoolExecutor(1, "batches") as pool:
+            pending: deque[Future[tuple[NDArray[np.uint8], Subpolicies]]] = deque()
+            try:
+                for step in steps:
+                    for later in range(step + len(pending), min(step + ahead + 1, self.steps)):
+                        pending.append(pool.submit(self.make, source, epoch, later, order))
+                    yield step, *pending.popleft().result()
+            finally:
+                for future in pending:
+                    future.cancel()

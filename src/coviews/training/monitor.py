@@ -1,0 +1,62 @@
+"""A look at the encoder while it trains: kNN accuracy where there are labels, RankMe always."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from coviews.data.load import ImageSet
+from coviews.encoders.features import features
+from coviews.evaluation.knn import knn_accuracy, usable_k
+from coviews.evaluation.labels import match_classes
+from coviews.evaluation.quality import feature_spread, rankme
+
+MOST = 5000  # images in a look: it must cost little
+
+
+class Look:
+    """Judges an encoder on some of the training images, or with them on test images."""
+
+    def __init__(
+        self, images: ImageSet, test: ImageSet | None, mean: tuple[float, ...], std: tuple[float, ...], seed: int
+    ) -> None:
+        generator = np.random.default_rng(seed)
+        self.mean, self.std = mean, std
+        self.train, self.labels = _some(images, generator)
+        self.test: NDArray[np.uint8] | None = None
+        if test is not None:
+            if test.labels is None or images.labels is None or images.classes is None or test.classes is None:
+                raise ValueError("both sets need labels")
+            self.test, found = _some(test, generator)
+            assert found is not None
+            self.test_labels = match_classes(images.classes, test.classes, found)
+
+    def __call__(self, encoder: nn.Module, device: Any) -> dict[str, float]:
+        """RankMe and the spread of the features; kNN in percent where there are labels."""
+        bank = features(encoder, self.train, self.mean, self.std, device=device)
+        found = {"rankme": rankme(bank), "spread": feature_spread(bank)}
+        if self.labels is None:
+            return found
+        if self.test is None:
+            k = usable_k(200, len(bank) - 1)
+            accuracy = knn_accuracy(bank, self.labels, bank, self.labels, k=k, leave_one_out=True)
+        else:
+            queries = features(encoder, self.test, self.mean, self.std, device=device)
+            k = usable_k(200, len(bank))
+            accuracy = knn_accuracy(bank, self.labels, queries, self.test_labels, k=k)
+        return {"knn": 100 * accuracy, **found}
+
+    @property
+    def what(self) -> str:
+        """Which images are judged."""
+        if self.test is not None:
+            return f"{len(self.test):,} test images by {len(self.train):,} training images"
+        return f"{len(self.train):,} training images, each by the others"
+
+
+def _some(images: ImageSet, generator: np.random.Generator) -> tuple[NDArray[np.uint8], NDArray[np.int64] | None]:
+    if len(images) <= MOST:
+        return images.images, images.labels
+    chosen = np.sort(generator.choice(len(images), MOST, replace=False))
+    return images.images[chosen], None if images.labels is None else images.labels[chosen]

@@ -1,0 +1,88 @@
+"""From settings to things: devices, images, the method with its encoder, the view source."""
+
+import os
+import warnings
+from typing import TYPE_CHECKING, Any, cast
+
+from coviews.data.cache import memory_for_images
+from coviews.data.load import ImageSet, load_images
+from coviews.errors import CoviewsError
+from coviews.policies.learned import load_policy
+from coviews.policies.subpolicy import ViewSource
+from coviews.runs.settings import PretrainSettings
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+BROKEN = 0.01  # a larger share of unreadable images ends the run before it begins
+
+
+def make_fabric(settings: PretrainSettings) -> "Fabric":
+    """The devices, with one process for each."""
+    from lightning_fabric import Fabric  # late: who only builds a method does not wait for it
+    from lightning_fabric.utilities.exceptions import MisconfigurationException
+
+    s = settings
+    devices, nodes = s.devices, s.num_nodes
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun has made the processes
+        devices = int(os.environ["LOCAL_WORLD_SIZE"])
+        nodes = int(os.environ["WORLD_SIZE"]) // devices
+    many = devices * nodes > 1
+    if s.batch_size % (devices * nodes):
+        raise CoviewsError(f"--batch-size {s.batch_size} cannot be shared evenly among {devices * nodes} processes")
+    warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
+    try:
+        fabric = Fabric(
+            accelerator=s.accelerator, devices=devices, num_nodes=nodes, precision=cast(Any, s.precision),
+            strategy="ddp" if many else "auto",
+        )  # fmt: skip
+        if many:
+            fabric.launch()
+    except (MisconfigurationException, RuntimeError, ValueError) as error:
+        raise CoviewsError(f"cannot use --accelerator {s.accelerator} --devices {s.devices}: {error}") from error
+    return fabric
+
+
+def load_data(settings: PretrainSettings, data: Any, ranks: int, progress: bool) -> tuple[ImageSet, ImageSet | None]:
+    """The training images, and the test images if there are any."""
+    s, free = settings, memory_for_images()
+    memory = None if free is None else free // ranks
+    where: dict[str, Any] = {
+        "root": s.data_root, "download": s.download, "cache": s.cache, "memory": memory, "progress": progress
+    }  # fmt: skip
+    images = load_images(
+        data, size=s.size, channels=s.channels, subset=s.subset, subset_seed=s.subset_seed, max_broken=BROKEN, **where
+    )
+    _check_data(s, images)
+    if s.test_data is None:
+        return images, None
+    if images.labels is None:
+        raise CoviewsError(f"--test-data needs training images with labels, and {s.data} has none")
+    _, height, width, channels = images.images.shape
+    test = load_images(s.test_data, size=(height, width), channels=channels, max_broken=BROKEN, **where)
+    if test.labels is None:
+        raise CoviewsError(f"--test-data {s.test_data} has no labels")
+    return images, test
+
+
+def _check_data(settings: PretrainSettings, images: ImageSet) -> None:
+    if len(images) < settings.batch_size:
+        raise CoviewsError(
+            f"--batch-size {settings.batch_size} is more than the {len(images)} images of {settings.data}: "
+            "choose a smaller one"
+        )
+    if settings.learns_views and not settings.by_table and len(images) < settings.search.batch:
+        raise CoviewsError(
+            f"a search needs {settings.search.batch} images, and {settings.data} has {len(images)}: "
+            "give --search.batch and --search.ppo.samples smaller ones"
+        )
+
+
+def fixed_source(settings: PretrainSettings) -> ViewSource | None:
+    """Who makes the views all the time, if nothing is learned."""
+    s = settings
+    if s.learns_views:
+        return None
+    if s.views == "hardviews":
+        return s.named_source(s.hard_source, views=s.hard_views)
+    return load_policy(s.views) if s.views.endswith(".safetensors") else s.named_source(s.views)

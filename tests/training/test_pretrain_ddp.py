@@ -1,0 +1,63 @@
+"""Two processes that share each batch train as one with the whole batch would."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+HERE = Path(__file__).parents[1]
+ALONE = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def losses(run):
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [r["loss"] for r in records if r["kind"] == "epoch"], [r for r in records if r["kind"] == "search"]
+
+
+@pytest.mark.parametrize("method", ["simclr", "moco"])
+def test_two_ranks_are_one(method, tmp_path):
+    for devices in (1, 2):
+        command = [sys.executable, HERE / "two_ranks.py", str(devices), tmp_path, method]
+        done = subprocess.run(command, env=ALONE, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+    one, two = (losses(tmp_path / f"{method}-{n}") for n in (1, 2))
+    assert len(one[0]) == 4
+    assert np.allclose(one[0][:1], two[0][:1], atol=1e-5)  # before the first search: the same views
+    assert np.allclose(one[0], two[0], atol=0.05)
+    assert len(one[1]) == len(two[1]) == 3
+    assert one[1][0]["reference"] == pytest.approx(two[1][0]["reference"], abs=1e-4)
+    same = [(tmp_path / f"{method}-2-rank-{rank}.safetensors").read_bytes() for rank in (0, 1)]
+    assert same[0] == same[1]  # all ranks have the same policy, byte for byte
+    assert same[0] == (tmp_path / f"{method}-2" / "policies" / "0004.safetensors").read_bytes()
+    assert not list((tmp_path / f"{method}-2").rglob("*.partial"))
+
+
+def test_without_learned_views_the_weights_are_the_same(tmp_path):
+    for devices in (1, 2):
+        command = [sys.executable, HERE / "two_ranks.py", str(devices), tmp_path, "simclr", "uniform"]
+        done = subprocess.run(command, env=ALONE, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+    one, two = (safetensors.torch.load_file(tmp_path / f"simclr-{n}" / "encoder.safetensors") for n in (1, 2))
+    assert all(torch.allclose(one[name], two[name], atol=1e-4) for name in one)
+
+
+def test_two_ranks_fit_the_same_table(tmp_path):
+    for devices in (1, 2):
+        command = [sys.executable, HERE / "two_ranks.py", str(devices), tmp_path, "simclr", "coviews", "table"]
+        done = subprocess.run(command, env=ALONE, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+    one, two = (losses(tmp_path / f"simclr-{n}") for n in (1, 2))
+    assert np.allclose(one[0][:1], two[0][:1], atol=1e-5)  # before the first fit: the same views
+    assert np.allclose(one[0], two[0], atol=0.05)
+    assert [r["pairs"] for r in one[1]] == [r["pairs"] for r in two[1]] == [96, 192, 288]
+    for name in ("reference", "explained", "loss"):
+        assert one[1][0][name] == pytest.approx(two[1][0][name], abs=1e-4)
+    assert all(r["hardness"] > 0 for r in two[1])
+    same = [(tmp_path / f"simclr-2-rank-{rank}.safetensors").read_bytes() for rank in (0, 1)]
+    assert same[0] == same[1] == (tmp_path / "simclr-2" / "policies" / "0004.safetensors").read_bytes()
