@@ -18,9 +18,10 @@ import coviews.files.atomic
 import coviews.ops.engine
 import coviews.runs.folder
 import coviews.training.batches
+import coviews.training.pair_losses
 import coviews.training.pretrain
-import coviews.training.scorer
 from coviews import pretrain
+from coviews.searching.known import SEARCHES
 from small_runs import BY_TABLE, SMALL, content, differing, trust_young_encoders
 
 MOMENTS = 5  # at random, besides the chosen ones
@@ -49,14 +50,14 @@ class Moments:
 
     def install(self) -> None:
         self.watch(coviews.training.batches, "make_views", "training")
-        self.watch(coviews.training.scorer, "make_views", "searching")
+        self.watch(coviews.training.pair_losses, "make_views", "searching")
         self.watch(coviews.LossTable, "policy", "searching")
         self.watch(coviews.LossTable, "add", "training")
         self.watch(torch.optim.SGD, "step", "training")
         self.watch(os, "replace", "saving")
         self.watch(os, "fsync", "saving")
         self.watch(coviews.runs.folder.Run, "log", "between")
-        self.watch(coviews.training.pretrain.Trainer, "finish", "between")
+        self.watch(coviews.training.pretrain, "finish", "between")
         save = torch.save
 
         def half(state, file):
@@ -90,7 +91,8 @@ def child(function) -> int:
 def main(method: str, folder: Path, by: str = "ppo") -> None:
     torch.set_num_threads(1)  # so that a fork is safe
     settings = SMALL.replaced(method=method, threads=1, **({"search": BY_TABLE} if by == "table" else {}))
-    coviews.training.pretrain.objection = lambda policy: None  # the encoder is too young to judge policies
+    for kind in SEARCHES.values():  # the encoder is too young to judge policies
+        kind.objection = staticmethod(lambda policy: None)
     trust_young_encoders()
     coviews.ops.engine._prepare()  # once, not in every process
     whole = folder / "whole"

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import numpy as np
 
-from coviews import Policy, SearchSettings, space
+from coviews import Policy, PPOSettings, space
 from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings_file import settings_yaml
 
 HOSTILE = "</script><img src=x onerror=\"window.hacked=1\"><b>bold</b> & 'quoted'"
 
 
 def settings(**changes) -> PretrainSettings:
     base = PretrainSettings(
-        data="shapes:60", encoder="resnet8", epochs=6, warmup_epochs=2, search_every=2, knn_every=2,
-        search=SearchSettings(by="ppo"),
+        data="shapes:60", encoder="resnet8", epochs=6, warmup_epochs=2, knn_every=2, search=PPOSettings(every=2),
     )  # fmt: skip
     return base.replaced(**changes)
 
@@ -23,7 +23,7 @@ def make_run(path: Path, *, finished=True, policies=2, classes=("disc", "ring"),
     """A run of six epochs or so; its numbers are made up, its policies are true ones."""
     chosen = settings(out=path, **changes)
     (path / "policies").mkdir(parents=True)
-    (path / "config.yaml").write_text(chosen.to_yaml())
+    (path / "config.yaml").write_text(settings_yaml(chosen))
     rng = np.random.default_rng(0)
     lines = [
         {"kind": "start", "images": 60, "height": 32, "width": 32, "channels": 3, "classes": list(classes),

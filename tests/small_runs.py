@@ -5,16 +5,17 @@ from pathlib import Path
 
 import torch
 
-from coviews import LossTable, PPOSettings, SearchSettings, TableSettings
+from coviews import LossTable, PPOSettings, TableSettings
+from coviews.methods.simclr import SimCLRSettings
 from coviews.runs.settings import PretrainSettings
 
-SEARCH = SearchSettings(PPOSettings(iterations=3, samples=8, minibatch=8), batch=32, reference_batches=1, by="ppo")
+SEARCH = PPOSettings(iterations=3, samples=8, minibatch=8, batch=32, reference_batches=1, every=1)
 SMALL = PretrainSettings(
-    data="shapes:100", size=16, encoder="resnet8", epochs=4, batch_size=32, warmup_epochs=1, search_every=1,
-    knn_every=2, bank=128, projector=32, space="autoaugment", search=SEARCH,
+    data="shapes:100", size=16, encoder="resnet8", epochs=4, batch_size=32, warmup_epochs=1,
+    knn_every=2, method=SimCLRSettings(projector=32), space="autoaugment", search=SEARCH,
     tensorboard=False, report=False, accelerator="cpu",
 )  # fmt: skip
-BY_TABLE = SearchSettings(by="table", table=TableSettings(ridge=0.5, gentle=2))
+BY_TABLE = TableSettings(ridge=0.5, gentle=2)
 
 
 def trust_young_encoders(patch=setattr) -> None:

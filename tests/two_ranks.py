@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import coviews.methods.method
-import coviews.training.pretrain
 from coviews import pretrain
+from coviews.searching.known import SEARCHES
 from small_runs import BY_TABLE, SMALL, trust_young_encoders
 
 
@@ -29,12 +29,22 @@ if __name__ == "__main__":
     views = sys.argv[4] if len(sys.argv) > 4 else "coviews"
     torch.set_num_threads(1)
     coviews.methods.method.make_projector = projector
-    coviews.training.pretrain.objection = lambda policy: None
+    for kind in SEARCHES.values():
+        kind.objection = staticmethod(lambda policy: None)
     trust_young_encoders()
     torch.manual_seed(0)
     run = folder / f"{method}-{devices}"
     search = BY_TABLE if sys.argv[5:] == ["table"] else SMALL.search
-    settings = SMALL.replaced(search=search, method=method, views=views, devices=devices, out=run, save_every=0, lr=0.3)
+    settings = SMALL.replaced(
+        search=search,
+        method=method,
+        **({"bank": 128} if method == "moco" else {}),
+        views=views,
+        devices=devices,
+        out=run,
+        save_every=0,
+        lr=0.3,
+    )
     done = pretrain(encoder=encoder(), settings=settings, progress=False)
     rank = torch.distributed.get_rank() if devices > 1 else 0
     if done.policy is not None:

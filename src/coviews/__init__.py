@@ -18,7 +18,6 @@ from coviews.policies.tilted import TiltedPolicy
 from coviews.searching.loss_table import LossTable, TableSettings
 from coviews.searching.ppo import PPOSettings, SearchStep
 from coviews.searching.reward import BoundedReward
-from coviews.searching.settings import SearchSettings
 from coviews.training.search import search
 
 if TYPE_CHECKING:
@@ -34,7 +33,8 @@ if TYPE_CHECKING:
     from coviews.methods.losses import info_nce
     from coviews.ops.images import channel_statistics
     from coviews.runs.settings import PretrainSettings
-    from coviews.training.pretrain import Pretrained, pretrain
+    from coviews.training.lifecycle import Pretrained
+    from coviews.training.pretrain import pretrain
 
 __version__ = "0.1.0"
 
@@ -46,7 +46,7 @@ _LATE = {
     "Exported": "coviews.encoders.export",
     "Neighbours": "coviews.features.neighbours",
     "PretrainSettings": "coviews.runs.settings",
-    "Pretrained": "coviews.training.pretrain",
+    "Pretrained": "coviews.training.lifecycle",
     "channel_statistics": "coviews.ops.images",
     "compare": "coviews.comparison.compare",
     "embed": "coviews.features.embed",
@@ -78,7 +78,6 @@ __all__ = [
     "PolicyQueue",
     "PretrainSettings",
     "Pretrained",
-    "SearchSettings",
     "SearchStep",
     "Space",
     "Subpolicies",

@@ -1,6 +1,7 @@
 """The commands: each is a function whose arguments are the command's options."""
 
 import functools
+import importlib
 import importlib.metadata
 import os
 import signal
@@ -12,37 +13,33 @@ from typing import Any
 import tyro
 
 import coviews
-from coviews.cli.compare import SharedSettings, compare, reproduce
-from coviews.cli.encoder import embed, evaluate, export, neighbours
-from coviews.cli.pretrain import pretrain, starting_settings
-from coviews.cli.preview import preview
-from coviews.cli.report import report, watch
 from coviews.errors import CoviewsError, unknown
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "preview": preview,
-    "pretrain": pretrain,
-    "evaluate": evaluate,
-    "embed": embed,
-    "export": export,
-    "neighbours": neighbours,
-    "compare": compare,
-    "reproduce": reproduce,
-    "report": report,
-    "watch": watch,
+# where each command is: its module is imported when it is needed, as some wait for torch
+COMMANDS = {
+    "preview": "coviews.cli.preview",
+    "pretrain": "coviews.cli.pretrain",
+    "evaluate": "coviews.cli.encoder",
+    "embed": "coviews.cli.encoder",
+    "export": "coviews.cli.encoder",
+    "neighbours": "coviews.cli.encoder",
+    "compare": "coviews.cli.compare",
+    "reproduce": "coviews.cli.compare",
+    "report": "coviews.cli.report",
+    "watch": "coviews.cli.report",
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; what is wrong with its input is said in one line, with exit code 2."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given in (["--version"], ["-V"]):
+    """Run a command; an error in its input is one line, with exit code 2."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words in (["--version"], ["-V"]):
         print(f"coviews {importlib.metadata.version('coviews')}")
         return 0
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            _run(given or ["--help"])
+            _run(words or ["--help"])
         except CoviewsError as error:
             if os.environ.get("LOCAL_RANK", "0") == "0":  # of several processes that see it, one says it
                 print(f"error: {error}", file=sys.stderr)
@@ -54,17 +51,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> None:
-    if not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
-        raise unknown("command", arguments[0], COMMANDS)
+    name = arguments[0]
+    if not name.startswith("-") and name not in COMMANDS:
+        raise unknown("command", name, COMMANDS)
     app = tyro.extras.SubcommandApp()
-    for name, command in COMMANDS.items():
-        if command is pretrain and arguments[0] == name:
-            command = functools.partial(pretrain, settings=starting_settings(arguments[1:]))
-        elif command is compare and arguments[0] == name:
-            settings = SharedSettings.of(starting_settings(arguments[1:]))
-            command = functools.partial(compare, settings=settings)
-        app.command(name=name)(command)
+    for command in COMMANDS if name.startswith("-") else [name]:
+        app.command(name=command)(_function(command, arguments[1:]))
     app.cli(prog="coviews", description=f"{coviews.__doc__} (--version tells which this is.)", args=arguments)
+
+
+def _function(command: str, arguments: list[str]) -> Callable[..., None]:
+    """The command's function; its options start from what a preset, a file or a run says, where it takes settings."""
+    module = importlib.import_module(COMMANDS[command])
+    function: Callable[..., None] = getattr(module, command)
+    start = getattr(module, "starting_options", {}).get(command)
+    return function if start is None else functools.partial(function, settings=start(arguments))
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 
 from coviews.cli.options import Data, Int, MaybePath, Text
+from coviews.cli.settings import MethodName, SearchName, starting_settings
 from coviews.runs.settings import PretrainSettings
 
 
@@ -32,6 +33,8 @@ class SharedSettings(PretrainSettings):
 def compare(
     settings: Annotated[SharedSettings, tyro.conf.arg(name="")],
     *,
+    method: MethodName = None,
+    search: SearchName = None,
     views: Text = None,
     variants: MaybePath = None,
     seeds: int = 3,
@@ -53,6 +56,8 @@ def compare(
 
     Args:
         settings: What is trained.
+        method: What learns from the views.
+        search: How views are learned.
         views: The view sources, with commas between them: those of pretrain, randaugment:15 for RandAugment with the
             magnitude 15, coviews:table and coviews:ppo for learned ones by that search, or files of learned policies.
             By default simclr, random, uniform, randaugment, hardviews, indepviews and coviews, or none where there are
@@ -160,3 +165,6 @@ def _show(made: object) -> None:
         console.print(made)
     else:
         print(made)
+
+
+starting_options = {"compare": lambda arguments: SharedSettings.of(starting_settings(arguments))}

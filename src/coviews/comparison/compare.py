@@ -197,7 +197,7 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
         if data not in loaded:
             loaded[data] = load_data(s, s.data, 1, progress)
         images, test = loaded[data]
-        work = (data, s.encoder, s.method, s.batch_size, s.projector, s.precision)
+        work = (data, s.encoder, s.method, s.batch_size, s.precision)
         if work not in paces:
             paces[work] = measured_pace(s, images, threads)
         found[job.name] = expected_seconds(s, paces[work], len(images), 0 if test is None else len(test))

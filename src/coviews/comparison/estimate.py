@@ -10,7 +10,7 @@ import torch
 from coviews.data.imageset import ImageSet
 from coviews.encoders.method import build_method
 from coviews.runs.settings import PretrainSettings
-from coviews.training.monitor import MOST
+from coviews.training.monitor import MOST_IMAGES
 
 _STEPS = 2  # that are timed, after one that is not
 _VIEWS = 1.05  # making the views, and all that is besides the encoder
@@ -39,7 +39,7 @@ def measured_pace(settings: PretrainSettings, images: ImageSet, threads: int) ->
 
             def train() -> None:
                 optimizer.zero_grad()
-                method.losses(one, two).each.mean().backward()
+                method.losses([one, two]).each.mean().backward()
                 optimizer.step()
 
             def look() -> None:
@@ -58,13 +58,9 @@ def expected_seconds(settings: PretrainSettings, pace: Pace, images: int, tested
     epoch = steps * pace.training * _VIEWS
     if s.views == "hardviews":
         epoch += steps * s.batch_size * s.hard_views * passing * _VIEWS
-    # fits of a table cost next to nothing
-    searches = 0 if s.by_table else sum(s.searches_at(epoch) for epoch in range(1, s.epochs + 1))
-    pairs = s.search.ppo.iterations * s.search.ppo.samples * s.search.images_each
-    pairs += s.search.reference_batches * s.search.batch
     looks = (s.epochs // s.knn_every + 1 if s.knn_every else 0) + 1  # the last one is the evaluation
-    looked = looks * (min(images, MOST) + min(tested, MOST))
-    return s.epochs * epoch + searches * pairs * 2 * passing * _POLICY + looked * passing
+    looked = looks * (min(images, MOST_IMAGES) + min(tested, MOST_IMAGES))
+    return s.epochs * epoch + s.searches * s.search.encoder_passes * passing * _POLICY + looked * passing
 
 
 def _timed(work: Callable[[], None]) -> float:

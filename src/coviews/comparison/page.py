@@ -11,6 +11,7 @@ from coviews.comparison.standings import Rows
 from coviews.report import sections
 from coviews.report.page import Part, page_html
 from coviews.report.several_runs import settings_that_differ
+from coviews.runs.settings_file import settings_yaml
 
 
 def comparison_html(title: str, said: str, results: Results, plan: Plan, tables: Sequence[Rows], folder: Path) -> str:
@@ -34,7 +35,7 @@ def comparison_html(title: str, said: str, results: Results, plan: Plan, tables:
         parts.append(("runs", "Runs", sections.section("runs", "Runs", about, f"<ul>{links}</ul>")))
     differing = settings_that_differ([results.variants[name] for name in names])
     body = sections.table(["setting", *names], differing) if differing else ""
-    shared = next(iter(results.variants.values())).to_yaml()
+    shared = settings_yaml(next(iter(results.variants.values())))
     body += f"<details><summary>All settings of {escape(names[0])}</summary><pre>{escape(shared)}</pre></details>"
     parts.append(("settings", "Settings", sections.section("settings", "Settings that differ", "", body)))
     return page_html(title, "Comparison", said, top, parts, charts)

@@ -6,8 +6,9 @@ from typing import Any
 
 from coviews.errors import CoviewsError, unknown
 from coviews.runs.presets import PRESETS
-from coviews.runs.settings import PretrainSettings, changed_settings
-from coviews.searching.settings import SearchSettings
+from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings_file import changed_settings
+from coviews.searching.ppo import PPOSettings
 
 Changes = Mapping[str, Any]  # settings by name; nested ones as mappings
 
@@ -29,11 +30,14 @@ class Recipe:
     seeds: int = 3  # at the small scale
     more: Mapping[str, Changes] = field(default_factory=dict)  # rows that the paper does not have
 
-    def settings(self, row: str, column: str, scale: str) -> PretrainSettings:
-        """What is trained for a cell."""
+    def settings(self, row: str, column: str, scale: str, epochs: int | None = None) -> PretrainSettings:
+        """What is trained for a cell, in the scale's epochs or in others."""
         base = PRESETS[self.columns[column]]
-        changes = self.all_rows[row]
-        return changed_settings(small(base) if scale == "small" else base, changes)
+        if scale == "small":
+            base = small(base, SMALL_EPOCHS if epochs is None else epochs)
+        elif epochs is not None:
+            base = shortened(base, epochs)
+        return changed_settings(base, self.all_rows[row])
 
     @property
     def all_rows(self) -> dict[str, Changes]:
@@ -49,11 +53,16 @@ class Recipe:
 
 def small(settings: PretrainSettings, epochs: int = SMALL_EPOCHS) -> PretrainSettings:
     """The same on 5,000 images, with an encoder and a search for a CPU."""
+    smaller = settings.replaced(
+        encoder="resnet8", batch_size=128, lr=0.12, subset=str(SMALL_IMAGES), search=PPOSettings()
+    )
+    return shortened(smaller, epochs)
+
+
+def shortened(settings: PretrainSettings, epochs: int) -> PretrainSettings:
+    """The same in so many epochs; the warm-up and the time between searches shrink with them."""
     every = min(10, max(1, epochs // 6))
-    return settings.replaced(
-        encoder="resnet8", batch_size=128, lr=0.12, epochs=epochs, subset=str(SMALL_IMAGES),
-        warmup_epochs=min(10, epochs // 6), search_every=every, search=SearchSettings(by="ppo"),
-    )  # fmt: skip
+    return settings.replaced(epochs=epochs, warmup_epochs=min(10, epochs // 6), search={"every": every})
 
 
 _RANDOM: Changes = {"views": "random"}
@@ -66,10 +75,10 @@ _OTHERS: dict[str, Changes] = {
     **_CONTROLS,
     "RandAug M=9": _RANDAUGMENT["RandAug M=9"],
     "Hard views": {"views": "hardviews"},
-    "IndepViews by table": {"views": "indepviews", "search": {"by": "table"}},
-    "CoViews by table": {"views": "coviews", "search": {"by": "table"}},
+    "IndepViews by table": {"views": "indepviews", "search": "table"},
+    "CoViews by table": {"views": "coviews", "search": "table"},
     "Uniform in all operations": {"views": "uniform", "space": "all"},
-    "CoViews by table in all operations": {"views": "coviews", "search": {"by": "table"}, "space": "all"},
+    "CoViews by table in all operations": {"views": "coviews", "search": "table", "space": "all"},
 }
 _SETS = {
     "CIFAR-10": "paper-cifar10", "CIFAR-100": "paper-cifar100", "SVHN": "paper-svhn", "STL10": "paper-stl10",

@@ -10,8 +10,9 @@ import yaml
 
 from coviews.errors import CoviewsError
 from coviews.policies.tilted import COOPERATIVE
-from coviews.runs.settings import FROM_PYTHON, PretrainSettings, changed_settings
-from coviews.searching.settings import SEARCHES
+from coviews.runs.settings import FROM_PYTHON, PretrainSettings
+from coviews.runs.settings_file import changed_settings
+from coviews.searching.known import SEARCHES
 
 VIEWS = ("simclr", "random", "uniform", "randaugment", "hardviews", "indepviews", "coviews")
 
@@ -116,7 +117,7 @@ def _changes(name: str) -> dict[str, Any]:
     if kind == "randaugment" and how.isascii() and how.isdecimal():
         return {"views": kind, "magnitude": int(how)}
     if kind in COOPERATIVE and how in SEARCHES:
-        return {"views": kind, "search": {"by": how}}
+        return {"views": kind, "search": how}
     raise CoviewsError(
         f"{name!r} is no view source: only randaugment:15 and coviews:{'|'.join(SEARCHES)} have a second part"
     )

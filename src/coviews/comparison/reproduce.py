@@ -9,14 +9,14 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from coviews.comparison.compare import Comparison, carry_out, protocol, rich_table, write_out
-from coviews.comparison.paper_tables import JUDGED_ON, SCALES, Recipe, chosen, recipe, small
+from coviews.comparison.paper_tables import JUDGED_ON, SCALES, Recipe, chosen, recipe
 from coviews.comparison.plan import Plan
 from coviews.comparison.results import MEASURES, Results
 from coviews.comparison.standings import Rows, scores, spread
 from coviews.comparison.verdict import sentence
 from coviews.errors import CoviewsError, unknown
 from coviews.evaluation.text_tables import as_text
-from coviews.runs.settings import changed_settings
+from coviews.runs.settings_file import changed_settings
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,12 +133,7 @@ def reproduce(
     variants = {}
     for column in over:
         for row in taken:
-            settings = found.settings(row, column, scale)
-            if epochs is not None:
-                resized = small(settings, epochs)
-                names = ("epochs", "warmup_epochs", "search_every")
-                settings = settings.replaced(**{n: getattr(resized, n) for n in names})
-            settings = changed_settings(settings, changes)
+            settings = changed_settings(found.settings(row, column, scale, epochs), changes)
             variants[variant(row, column)] = settings
     seeds = seeds if seeds is not None else (1 if scale == "paper" else found.seeds)
     if seeds < 1:

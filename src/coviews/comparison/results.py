@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from coviews.comparison.plan import Job, Plan
 from coviews.errors import CoviewsError
 from coviews.evaluation.records import FILE as EVALUATIONS
 from coviews.files.atomic import write_whole
-from coviews.runs.settings import PretrainSettings, parse_settings
+from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings_file import plain_settings, settings_of
 
 FORMAT = 1
 MEASURES = {"linear": "linear probe", "knn": "kNN", "paper": "paper's probe"}  # in percent, by falling importance
@@ -66,9 +65,8 @@ class Results:
         for name, settings in plan.variants.items():
             before = self.variants.get(name)
             if before is not None and self.of(name):
-                for what in before.differences(settings):
+                for what, (was, now) in before.differences(settings).items():
                     if what != "seed":
-                        was, now = getattr(before, what), getattr(settings, what)
                         raise CoviewsError(
                             f"{where} holds {name} with another {what} ({was!r}, not {now!r}): choose another --out"
                         )
@@ -80,7 +78,7 @@ class Results:
         content = {
             "format": FORMAT,
             "evaluation": self.evaluation,
-            "variants": {name: yaml.safe_load(s.to_yaml()) for name, s in self.variants.items()},
+            "variants": {name: plain_settings(s) for name, s in self.variants.items()},
             "runs": [dataclasses.asdict(r) for r in self.runs],
         }
         write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
@@ -94,10 +92,7 @@ def read_results(path: Path) -> Results:
         content = json.loads(path.read_bytes())
         if content["format"] != FORMAT:
             raise CoviewsError(f"{path} has the format {content['format']!r}, and this version reads {FORMAT}")
-        variants = {
-            str(name): parse_settings(yaml.safe_dump(settings), str(path))
-            for name, settings in content["variants"].items()
-        }
+        variants = {str(name): settings_of(settings, str(path)) for name, settings in content["variants"].items()}
         runs = [Result(**run) for run in content["runs"]]
         for run in runs:
             numbers = [*run.accuracy.values(), run.seconds, run.searching, *(v for row in run.curve for v in row)]

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from coviews.errors import CoviewsError
-from coviews.runs.settings import PretrainSettings, parse_settings
+from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings_file import parse_settings
 
 
 def main() -> int:

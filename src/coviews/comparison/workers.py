@@ -12,7 +12,8 @@ from pathlib import Path
 from coviews.comparison.plan import Job
 from coviews.console.display import Display, duration
 from coviews.errors import CoviewsError
-from coviews.training.signals import Asked, Stopped, listening
+from coviews.runs.settings_file import settings_yaml
+from coviews.training.signals import Stopped, StopRequest, listening
 
 _PATIENCE = 120.0  # seconds that a training has to save its state in
 _LOOK = 0.2  # seconds from one look at the processes to the next
@@ -44,11 +45,11 @@ class Workers:
 
         on_end: called when a job is done; what it says is shown.
         """
-        self._waiting, failed, asked = list(jobs), dict[str, str](), Asked()
+        self._waiting, failed, request = list(jobs), dict[str, str](), StopRequest()
         total, start, ended = self._to_do(jobs), time.monotonic(), 0
-        with listening(asked):
+        with listening(request):
             try:
-                while (self._waiting or self._running) and not asked:
+                while (self._waiting or self._running) and not request:
                     while self._waiting and len(self._running) < self.at_once:
                         self._start(self._waiting.pop(0))
                     for job in [j for j in jobs if j.name in self._running]:
@@ -66,9 +67,9 @@ class Workers:
                     time.sleep(_LOOK)
             finally:
                 self._stop()
-        if asked:
-            assert asked.signal is not None
-            raise Stopped("stopped; the same command goes on from here", asked.signal)
+        if request:
+            assert request.signal is not None
+            raise Stopped("stopped; the same command goes on from here", request.signal)
         return failed
 
     def _start(self, job: Job) -> None:
@@ -89,7 +90,9 @@ class Workers:
         assert process.stdin is not None
         try:
             with process.stdin as pipe:
-                pipe.write(json.dumps({"settings": settings.to_yaml(), "evaluation": dict(job.evaluation)}).encode())
+                pipe.write(
+                    json.dumps({"settings": settings_yaml(settings), "evaluation": dict(job.evaluation)}).encode()
+                )
         except BrokenPipeError:
             pass  # it is gone already: its log says why
 

@@ -1,13 +1,10 @@
 """The encoder of a run, and the method that trains it, from the run's settings."""
 
-from typing import Any
-
 from torch import nn
 
 from coviews.data.load import ImageSet
 from coviews.encoders.architectures import check_encoder, make_encoder
 from coviews.encoders.file import load_encoder
-from coviews.errors import CoviewsError
 from coviews.methods.known import make_method
 from coviews.methods.method import Method
 from coviews.runs.settings import PretrainSettings
@@ -20,12 +17,4 @@ def build_method(settings: PretrainSettings, images: ImageSet, module: nn.Module
     features = check_encoder(encoder, (height, width), channels, s.encoder)
     if s.init_from is not None:
         load_encoder(s.init_from, into=encoder).train()
-    options: dict[str, Any] = {"temperature": s.settled().temperature}
-    options |= {"projector_hidden": s.projector, "projector_outputs": s.projector}
-    if s.method in ("moco", "byol"):
-        options["momentum"] = s.momentum
-    if s.method == "moco":
-        options |= {"queue": s.bank, "seed": s.seed}
-        if 2 * s.batch_size > s.bank:
-            raise CoviewsError(f"--bank {s.bank} must hold both views of --batch-size {s.batch_size} pairs")
-    return make_method(s.method, encoder, features, **options)
+    return make_method(s.method, encoder, features, seed=s.seed)

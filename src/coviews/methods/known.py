@@ -1,34 +1,35 @@
-"""The methods by name: a new one is one class and one entry here."""
-
-import inspect
-from typing import Any
+"""The methods by name: a new one is one file with its class and settings, and one entry here."""
 
 from torch import nn
 
 from coviews.errors import unknown
 from coviews.methods.byol import BYOL
-from coviews.methods.method import Method
+from coviews.methods.method import Method, MethodSettings
 from coviews.methods.moco import MoCo
 from coviews.methods.simclr import SimCLR
 from coviews.methods.simsiam import SimSiam
 
-METHODS: dict[str, type[Method]] = {"simclr": SimCLR, "moco": MoCo, "byol": BYOL, "simsiam": SimSiam}
+METHODS: dict[str, type[Method]] = {method.settings_type.name: method for method in (SimCLR, MoCo, BYOL, SimSiam)}
 
 
-def make_method(name: str, encoder: nn.Module, features: int, **options: Any) -> Method:
-    """A method by name on an encoder that gives `features` numbers for each image.
-
-    Args:
-        name: one of METHODS.
-        encoder: the backbone that is wanted in the end; it is trained in place.
-        features: how many numbers it gives, see `check_encoder`.
-        options: of the method's class, such as `temperature`; the names of others are an error.
-    """
+def method_settings(name: str) -> MethodSettings:
+    """The default settings of a method by name."""
     if name not in METHODS:
         raise unknown("method", name, METHODS)
-    parameters = inspect.signature(METHODS[name]).parameters.values()
-    known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-    for option in options:
-        if option not in known:
-            raise unknown(f"option of {name}", option, known)
-    return METHODS[name](encoder, features, **options)
+    return METHODS[name].settings_type()
+
+
+def make_method(settings: MethodSettings, encoder: nn.Module, features: int, *, seed: int = 0) -> Method:
+    """The method that these settings are of, on an encoder that gives `features` numbers for each image."""
+    return METHODS[settings.name](encoder, features, settings, seed=seed)
+
+
+def methods_table() -> tuple[list[str], list[list[str]]]:
+    """The methods as rows of text: name, what it is, its own options."""
+    rows = []
+    for name, method in METHODS.items():
+        module = __import__(method.__module__, fromlist=["__doc__"])
+        about = (module.__doc__ or method.__doc__ or "").strip().splitlines()[0]
+        options = ", ".join(f"`--{field.replace('_', '-')}`" for field in method.settings_type.__dataclass_fields__)
+        rows.append([f"`{name}`", about.partition(": ")[2] or about, options])
+    return ["method", "what it does", "its options"], rows

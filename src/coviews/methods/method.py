@@ -1,13 +1,48 @@
-"""What every method has: a backbone with a projector, a loss for each pair, and a way to compare views."""
+"""The contract of a method: an encoder with a projector, a loss for each pair of views, and a way to compare views."""
 
+import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
 from coviews.errors import CoviewsError
 from coviews.methods.heads import make_projector
 from coviews.methods.losses import chance_loss, info_nce
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSettings:
+    """The options of a method. Each method has a subclass of its own, beside its class."""
+
+    name: ClassVar[str]
+    """What the method is called on the command line."""
+    reveals_hardness: ClassVar[bool] = False
+    """Whether the training loss of a pair tells how hard the pair is: it has a known level for unrelated views."""
+
+    temperature: float = 0.5
+    """Of the contrastive loss, or, where the method has another loss, of the loss that compares views."""
+    projector: int | None = None
+    """The projector's width; by default as many as the encoder has features."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < math.inf:
+            raise CoviewsError(f"--temperature must be above 0, not {self.temperature}")
+        self._check_width("projector")
+
+    def check_batch(self, pairs: int) -> None:
+        """An error if the method cannot learn from batches of that many pairs."""
+
+    def _check_width(self, name: str) -> None:
+        width = getattr(self, name)
+        if width is not None and (type(width) is not int or width < 1):
+            raise CoviewsError(f"--{name} must be a whole number from 1, not {width!r}")
+
+    def _check_momentum(self, momentum: float) -> None:
+        if not 0 <= momentum <= 1:
+            raise CoviewsError(f"--momentum must be from 0 to 1, not {momentum}")
 
 
 class Losses(NamedTuple):
@@ -21,33 +56,35 @@ class Losses(NamedTuple):
 class Method(nn.Module, ABC):
     """A way to learn from pairs of views.
 
-    `losses`, `embed` and `compare` change nothing, but for BatchNorm's statistics in train mode; what a step moves
-    besides the trained weights is moved by `after_step`.
+    `losses`, `embed` and `compare` change nothing but BatchNorm's statistics in train mode. What a step changes
+    besides the trained weights is changed by `after_step`.
+
+    Args:
+        encoder: the backbone; it is trained in place.
+        features: how many numbers the encoder gives for each image, see `check_encoder`.
+        settings: the method's options; its defaults if none.
+        seed: for buffers that start at random.
     """
 
+    settings_type: ClassVar[type[MethodSettings]]
+
     def __init__(
-        self,
-        encoder: nn.Module,
-        features: int,
-        temperature: float,
-        projector_hidden: int | None,
-        projector_outputs: int | None,
+        self, encoder: nn.Module, features: int, settings: MethodSettings | None = None, *, seed: int = 0
     ) -> None:
         super().__init__()
-        if not temperature > 0:
-            raise CoviewsError(f"the temperature must be above 0, not {temperature}")
-        self.temperature = temperature
-        self.hidden, self.outputs = projector_hidden or features, projector_outputs or features
+        self.settings = settings or self.settings_type()
+        self.temperature = self.settings.temperature
+        self.width = self.settings.projector or features
         self.encoder = encoder
-        self.projector = make_projector(features, self.hidden, self.outputs)
+        self.projector = make_projector(features, self.width, self.width)
 
     @abstractmethod
-    def losses(self, x1: Tensor, x2: Tensor) -> Losses:
-        """The loss of each pair of views, (n, C, H, W) twice."""
+    def losses(self, views: Sequence[Tensor]) -> Losses:
+        """The loss of each image's views, a list of (n, C, H, W)."""
 
-    def forward(self, x1: Tensor, x2: Tensor) -> Losses:
+    def forward(self, views: Sequence[Tensor]) -> Losses:
         """The same as `losses`: DDP knows only this name."""
-        return self.losses(x1, x2)
+        return self.losses(views)
 
     def embed(self, x: Tensor) -> tuple[Tensor, ...]:
         """What `compare` needs of views (N, C, H, W): tensors (N, ...) in float32."""
@@ -58,15 +95,22 @@ class Method(nn.Module, ABC):
         return info_nce(a[0], b[0], self.temperature)
 
     def chance(self, pairs: int) -> float:
-        """What `compare` gives for that many pairs whose views lost their image."""
+        """What `compare` gives for that many pairs of unrelated views."""
         return chance_loss(pairs)
 
     def after_step(self, losses: Losses) -> None:
-        """Move what the optimiser does not: slow encoders, a bank of keys."""
+        """Update what the optimiser does not: slow encoders, a bank of keys."""
 
     def project(self, x: Tensor) -> Tensor:
         """Projections (N, D) of views (N, C, H, W), in float32 whatever the precision of the layers."""
         return self.projector(self.encoder(x)).float()
+
+
+def pair(views: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """The two views of each image, for methods that learn from pairs."""
+    if len(views) != 2:
+        raise CoviewsError(f"this method learns from two views of each image, not from {len(views)}")
+    return views[0], views[1]
 
 
 def swapped(both: Tensor) -> Tensor:

@@ -5,8 +5,6 @@ import copy
 import torch
 from torch import nn
 
-from coviews.errors import CoviewsError
-
 
 def slow_copy(module: nn.Module) -> nn.Module:
     """A copy that no optimiser moves."""
@@ -18,10 +16,3 @@ def move_towards(slow: nn.Module, fast: nn.Module, momentum: float) -> None:
     """Set slow = momentum * slow + (1 - momentum) * fast; running statistics stay each module's own."""
     for s, f in zip(slow.parameters(), fast.parameters(), strict=True):
         s.lerp_(f, 1 - momentum)
-
-
-def check_momentum(momentum: float) -> float:
-    """The momentum, if it is one."""
-    if not 0 <= momentum <= 1:
-        raise CoviewsError(f"the momentum of a slow encoder must be from 0 to 1, not {momentum}")
-    return momentum

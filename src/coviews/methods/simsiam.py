@@ -1,4 +1,11 @@
-"""SimSiam: each view predicts its partner, which is held still; there are no negatives and no slow encoder."""
+"""SimSiam: each view predicts its partner, which gets no gradient; there are no negatives and no slow encoder.
+
+Chen and He, Exploring Simple Siamese Representation Learning, CVPR 2021.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +14,21 @@ from torch.nn import functional as F
 from coviews.methods.gather import gathered
 from coviews.methods.heads import make_predictor
 from coviews.methods.losses import cosine
-from coviews.methods.method import Losses, Method, pair_means, swapped
+from coviews.methods.method import Losses, Method, MethodSettings, pair, pair_means, swapped
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimSiamSettings(MethodSettings):
+    """The options of SimSiam."""
+
+    name: ClassVar[str] = "simsiam"
+
+    predictor: int | None = None
+    """The predictor's hidden width; by default a quarter of the projector's, as its authors recommend."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_width("predictor")
 
 
 class SimSiam(Method):
@@ -16,23 +37,18 @@ class SimSiam(Method):
     That loss has no level for unrelated views, so pairs are compared by InfoNCE of the projections.
     """
 
-    def __init__(
-        self,
-        encoder: nn.Module,
-        features: int,
-        *,
-        temperature: float = 0.5,
-        projector_hidden: int | None = None,
-        projector_outputs: int | None = None,
-        predictor_hidden: int | None = None,
-    ) -> None:
-        super().__init__(encoder, features, temperature, projector_hidden, projector_outputs)
-        # a bottleneck, a quarter of the width, as its authors found it to work
-        self.predictor = make_predictor(self.outputs, predictor_hidden or max(self.outputs // 4, 1))
+    settings_type = SimSiamSettings
+    settings: SimSiamSettings
 
-    def losses(self, x1: Tensor, x2: Tensor) -> Losses:
+    def __init__(
+        self, encoder: nn.Module, features: int, settings: SimSiamSettings | None = None, *, seed: int = 0
+    ) -> None:
+        super().__init__(encoder, features, settings)
+        self.predictor = make_predictor(self.width, self.settings.predictor or max(self.width // 4, 1))
+
+    def losses(self, views: Sequence[Tensor]) -> Losses:
         """The loss of each pair of views, (n, C, H, W) twice."""
-        projections = self.projector(self.encoder(torch.cat([x1, x2])))  # (2n, D)
+        projections = self.projector(self.encoder(torch.cat(pair(views))))  # (2n, D)
         predictions = F.normalize(self.predictor(projections).float(), dim=1)
         targets = F.normalize(projections.detach().float(), dim=1)
         # the authors' loss is -cos; one more has the same gradient, and stays positive as the other methods' losses do

@@ -142,8 +142,7 @@ def _sources(run: RunRecord, settings: PretrainSettings) -> dict[str, ViewSource
     if settings.learns_views:
         epochs = sorted(run.policies)
         if not epochs:
-            name = settings.prior if settings.by_table else "random"
-            return {f"{name} views of the warm-up": settings.first_source()}
+            return {f"{settings.search.first_source} views of the warm-up": settings.first_source()}
         chosen = sorted({epochs[0], epochs[len(epochs) // 2], epochs[-1]})
         return {f"policy of epoch {epoch}": run.policies[epoch] for epoch in chosen}
     if settings.views.endswith(".safetensors"):

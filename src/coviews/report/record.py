@@ -14,7 +14,8 @@ from coviews.errors import CoviewsError
 from coviews.policies.learned import AnyPolicy, Policy, load_policy
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.statistics import PolicyStatistics, mixed_statistics, policy_statistics
-from coviews.runs.settings import PretrainSettings, read_settings
+from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings_file import read_settings
 
 Record = dict[str, Any]
 

@@ -6,8 +6,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from coviews.errors import CoviewsError
 from coviews.report import sections
 from coviews.report.charts import Chart, Matrix
@@ -17,6 +15,7 @@ from coviews.report.record import RunRecord, read_run
 from coviews.report.summary import facts, sentence
 from coviews.report.training_charts import compared_charts
 from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings_file import plain_settings
 
 _MOST = 12  # runs that can still be told apart on one page
 
@@ -106,7 +105,7 @@ def _policy_charts(runs: Sequence[RunRecord]) -> list[Chart]:
 
 def settings_that_differ(settings: Sequence[PretrainSettings]) -> list[list[str]]:
     """Rows of a table: the name of a setting, and its value in each."""
-    return _differences([yaml.safe_load(one.to_yaml()) for one in settings])
+    return _differences([plain_settings(one) for one in settings])
 
 
 def _differences(configs: Sequence[dict[str, Any]]) -> list[list[str]]:

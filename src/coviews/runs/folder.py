@@ -15,9 +15,10 @@ from coviews.errors import CoviewsError
 from coviews.files.atomic import write_whole
 from coviews.files.lock import lock_folder
 from coviews.policies.learned import AnyPolicy, load_policy
-from coviews.runs.settings import PretrainSettings, read_settings
+from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings_file import read_settings, settings_yaml
 
-FORMAT = 2  # of the checkpoint; goes up when one version would misread another's
+FORMAT = 3  # of the checkpoint; goes up when one version would misread another's
 # all that a run writes: what --overwrite may delete
 _OURS = ("config.yaml", "metrics.jsonl", "broken.txt", "checkpoints", "policies", "tensorboard", "encoder.safetensors",
          "report.html", "evaluations.jsonl", ".lock")  # fmt: skip
@@ -40,7 +41,7 @@ class Run:
             run._take_lock()
             for folder in ("checkpoints", "policies"):
                 (path / folder).mkdir(exist_ok=True)
-            write_whole(path / "config.yaml", settings.to_yaml().encode())
+            write_whole(path / "config.yaml", settings_yaml(settings).encode())
             run.start_metrics(0)
         return run
 
@@ -190,6 +191,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise CoviewsError(f"cannot read the checkpoint {path}: {error.strerror}") from error
     except (RuntimeError, ValueError, KeyError, EOFError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
         raise CoviewsError(f"the checkpoint {path} is damaged: {' '.join(str(error).split())[:200]}") from error
+    if state["format"] == 2 and "table" in state:  # of version 0.1.0
+        state |= {"format": FORMAT, "search": state.pop("table") or {}}
     if state["format"] != FORMAT:
         raise CoviewsError(
             f"the checkpoint {path} has the format {state['format']!r}, and this version of coviews reads {FORMAT}"

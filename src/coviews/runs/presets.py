@@ -1,11 +1,17 @@
 """Named settings: the paper's, and the demonstration."""
 
 from coviews.errors import unknown
+from coviews.methods.moco import MoCoSettings
+from coviews.methods.simclr import SimCLRSettings
 from coviews.runs.settings import PretrainSettings
-from coviews.searching.settings import SearchSettings
+from coviews.searching.ppo import PPOSettings
 
 _PAPER = PretrainSettings(
-    encoder="resnet50", temperature=0.5, batch_size=512, space="autoaugment", search=SearchSettings.paper()
+    encoder="resnet50",
+    method=SimCLRSettings(temperature=0.5),
+    batch_size=512,
+    space="autoaugment",
+    search=PPOSettings.paper(),
 )
 
 PRESETS: dict[str, PretrainSettings] = {
@@ -28,10 +34,10 @@ PRESETS: dict[str, PretrainSettings] = {
     "paper-cifar10-10": _PAPER.replaced(data="cifar10", test_data="cifar10:test", epochs=800, subset="10%"),
     "paper-stl10-5": _PAPER.replaced(data="stl10:train+unlabeled", epochs=400, batch_size=256, subset="5000"),
     "paper-moco-4096": _PAPER.replaced(
-        data="cifar10", test_data="cifar10:test", method="moco", temperature=0.1, bank=4096, epochs=200, momentum=0.99
+        data="cifar10", test_data="cifar10:test", method=MoCoSettings(bank=4096, momentum=0.99), epochs=200
     ),
     "paper-moco-65536": _PAPER.replaced(
-        data="cifar10", test_data="cifar10:test", method="moco", temperature=0.1, bank=65536, epochs=200, momentum=0.99
+        data="cifar10", test_data="cifar10:test", method=MoCoSettings(bank=65536, momentum=0.99), epochs=200
     ),
 }
 

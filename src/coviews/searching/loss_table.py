@@ -8,18 +8,18 @@ import math
 import warnings
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
 from coviews.policies import blas
+from coviews.policies.fixed import FIXED
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 from coviews.policies.tilted import COOPERATIVE, Effects, Tilt, TiltedPolicy, level_bins
-from coviews.searching.reward import BoundedReward
-
-Numbers = NDArray[np.float64]
+from coviews.searching.settings import SearchSettings
+from coviews.searching.table_equations import Equations, Numbers, effect_indices
 
 _SAMPLE = 8192  # draws of the prior that stand for all of it
 _RECENT = 2048  # pairs that tell how high the loss is now
@@ -29,9 +29,16 @@ _LEAST = 0.02  # of the prior's draws are accepted, whatever the target
 _DOUBLINGS, _HALVINGS = 30, 25
 
 
-@dataclass(frozen=True)
-class TableSettings:
+@dataclass(frozen=True, kw_only=True)
+class TableSettings(SearchSettings):
     """How the table is fitted, and how far its policy goes."""
+
+    name: ClassVar[str] = "table"
+    unit: ClassVar[tuple[str, str]] = ("fit of the table", "fits of the table")
+    reads_training_losses: ClassVar[bool] = True
+
+    prior: str = "uniform"
+    """What the policy departs from: uniform, random, randaugment, trivialaugment or simclr."""
 
     memory: int = 50_000
     """Pairs of views, the last that training has seen, which the table is fitted to."""
@@ -48,10 +55,10 @@ class TableSettings:
     """Fits over which the hardness grows to its target."""
 
     def __post_init__(self) -> None:
-        for name, least in (("memory", 1), ("gentle", 1)):
-            value = getattr(self, name)
-            if type(value) is not int or value < least:
-                raise CoviewsError(f"the table's {name} must be a whole number from {least}, not {value!r}")
+        super().__post_init__()
+        self._check_counts(memory=1, gentle=1)
+        if self.prior not in FIXED:
+            raise unknown("prior", self.prior, FIXED)
         if not 0 < self.ridge < math.inf:
             raise CoviewsError(f"the table's ridge must be above 0, not {self.ridge}")
         if not -1 < self.hardness < 1:
@@ -62,6 +69,11 @@ class TableSettings:
         for name in ("most_over", "keep"):
             if not 0 <= getattr(self, name) <= 1:
                 raise CoviewsError(f"the table's {name} is a share in 0..1, not {getattr(self, name)}")
+
+    @property
+    def first_source(self) -> str:
+        """The prior, from the first epoch on: its losses are what the table is fitted to."""
+        return self.prior
 
 
 class _Batch(NamedTuple):
@@ -82,7 +94,6 @@ class LossTable:
         prior: what the policy departs from; views should be drawn from it until the first policy is there.
         kind: `coviews`, pairs are chosen, or `indepviews`, each view on its own.
         settings: how the table is fitted, and how far the policy goes.
-        reward: whose bound no more than a few pairs shall pass.
         chance: the loss of views that lost their image; by default that of InfoNCE in the batch.
     """
 
@@ -92,13 +103,13 @@ class LossTable:
         *,
         kind: str = "coviews",
         settings: TableSettings | None = None,
-        reward: BoundedReward | None = None,
         chance: float | None = None,
     ) -> None:
         if kind not in COOPERATIVE:
             raise unknown("kind of policy", kind, COOPERATIVE)
         self.prior, self.kind, self.chance = prior, kind, chance
-        self.settings, self.reward = settings or TableSettings(), reward or BoundedReward()
+        self.settings = settings or TableSettings()
+        self.reward = self.settings.reward
         drawn = prior.sample(1, np.random.default_rng(0))
         if drawn.views != 2:
             raise CoviewsError(f"a table is of pairs of views, and the prior draws {drawn.views}")
@@ -106,7 +117,7 @@ class LossTable:
         self.fits = 0  # that gave a policy which is not the prior as it is
         self._batches: deque[_Batch] = deque()
         self._pairs = 0
-        self._step_index, self._pair_index = _feature_indices(drawn, COOPERATIVE[kind])
+        self._step_index, self._pair_index = effect_indices(drawn, COOPERATIVE[kind])
         self._features = 1 + int(max(index.max(initial=0) for index in (self._step_index, self._pair_index)))
 
     def __len__(self) -> int:
@@ -228,14 +239,14 @@ class LossTable:
         explained = unseen.explained_by(self._solve(seen)) if first_unseen > 0 else None
         return self._effects(self._solve(seen, unseen)), explained
 
-    def _equations(self, batches: list[_Batch]) -> "_Equations":
+    def _equations(self, batches: list[_Batch]) -> Equations:
         if not batches:
-            return _Equations.none(self._features)
+            return Equations.none(self._features)
         losses, terms = np.concatenate([b.losses for b in batches]), np.concatenate([b.terms for b in batches], 1)
         sizes = np.array([len(b.losses) for b in batches])
-        return _Equations.of(terms, losses.astype(np.float64), sizes, self._features)
+        return Equations.of(terms, losses.astype(np.float64), sizes, self._features)
 
-    def _solve(self, *parts: "_Equations") -> Numbers:
+    def _solve(self, *parts: Equations) -> Numbers:
         gram, right = (sum(part) for part in zip(*((p.gram, p.right) for p in parts), strict=True))
         gram.flat[:: self._features + 1] += self.settings.ridge
         with blas.one_thread():
@@ -316,46 +327,6 @@ class LossTable:
         return low, None if limit == "target" else limit
 
 
-@dataclass(frozen=True, eq=False)
-class _Equations:
-    """The normal equations of some batches, each less its own mean."""
-
-    gram: Numbers  # (F, F)
-    right: Numbers  # (F,)
-    terms: NDArray[np.int64]  # (K, n)
-    losses: Numbers  # (n,), each less its batch's mean
-    batch: NDArray[np.int64]  # (n,)
-    sizes: NDArray[np.int64]
-
-    @classmethod
-    def none(cls, features: int) -> "_Equations":
-        empty = np.empty(0, np.int64)
-        return cls(np.zeros((features, features)), np.zeros(features), empty, np.empty(0), empty, empty)
-
-    @classmethod
-    def of(cls, terms: NDArray[np.int64], losses: Numbers, sizes: NDArray[np.int64], features: int) -> "_Equations":
-        batch = np.repeat(np.arange(len(sizes)), sizes)
-        centred = _centred(losses, batch, sizes)
-        above = np.zeros(features**2, np.int64)
-        for i in range(len(terms) - 1):  # how often two effects meet, each pair of terms once
-            above += np.bincount((terms[i] * features + terms[i + 1 :]).ravel(), minlength=features**2)
-        square = above.reshape(features, features)
-        gram = (square + square.T).astype(np.float64)
-        gram.flat[:: features + 1] += np.bincount(terms.ravel(), minlength=features)
-        cells = np.bincount((batch * features + terms).ravel(), minlength=len(sizes) * features)
-        sums = cells.reshape(len(sizes), features) / np.sqrt(sizes)[:, None]
-        with blas.one_thread():
-            gram -= sums.T @ sums
-        right: Numbers = np.bincount(terms.ravel(), np.tile(centred, len(terms)), features).astype(np.float64)
-        return cls(gram, right, terms, centred, batch, sizes)
-
-    def explained_by(self, values: Numbers) -> float:
-        """The share of the variance within batches that effects explain which were fitted to others."""
-        left = self.losses - _centred(values[self.terms].sum(0), self.batch, self.sizes)
-        total = float((self.losses**2).sum())
-        return 1 - float((left**2).sum()) / total if total > 0 else 0.0
-
-
 class _Met(NamedTuple):
     """What a policy is expected to do."""
 
@@ -380,25 +351,6 @@ class _Sample:
         pairs = (self.keep + (1 - self.keep) * weights / means).prod(1)
         pairs /= pairs.sum()
         return _Met(float(pairs @ self.losses), float(pairs @ self.over), float(means.min()))
-
-
-def _feature_indices(drawn: Subpolicies, cooperative: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which effect belongs to each (step, operation, bin), and to each pair of operations (none if views are apart)."""
-    bins, n_ops = int(level_bins(drawn.space.levels)[-1]) + 1, len(drawn.space.ops)
-    own = np.where(drawn.space.has_magnitude[:, None], np.arange(bins), 0)  # (O, bins): a level without meaning is 0
-    first = np.concatenate([[0], np.cumsum(own[:, -1] + 1)])
-    steps = np.arange(drawn.steps)[:, None, None] * first[-1] + first[:-1, None] + own  # (S, O, bins)
-    if not cooperative:
-        return steps, np.empty((0, 0), np.int64)
-    low, high = (
-        np.minimum.outer(np.arange(n_ops), np.arange(n_ops)),
-        np.maximum.outer(np.arange(n_ops), np.arange(n_ops)),
-    )
-    return steps, int(steps.max()) + 1 + high * (high + 1) // 2 + low
-
-
-def _centred(values: Numbers, batch: NDArray[np.int64], sizes: NDArray[np.int64]) -> Numbers:
-    return values - (np.bincount(batch, values, len(sizes)) / sizes)[batch]
 
 
 def _plain(value: float) -> float | None:

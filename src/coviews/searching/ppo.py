@@ -1,29 +1,38 @@
 """PPO: how a policy learns, given no more than a function that scores subpolicies."""
 
-import copy
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coviews.errors import CoviewsError
+from coviews.errors import CoviewsError, unknown
 from coviews.policies import blas
 from coviews.policies.learned import Policy
 from coviews.policies.lstm import Array
+from coviews.policies.network import NetworkSettings
 from coviews.policies.subpolicy import Subpolicies
-from coviews.searching.adam import Adam
+from coviews.searching.reward import BoundedReward
+from coviews.searching.settings import SearchSettings
 
+REFERENCES = ("uniform", "current")
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam
 CONSTANT = 1e-6  # a spread of rewards below this share of their size is rounding, not a signal
 
 
-@dataclass(frozen=True)
-class PPOSettings:
-    """Every figure of the paper's table; the defaults are those of docs/search-study.md."""
+@dataclass(frozen=True, kw_only=True)
+class PPOSettings(SearchSettings):
+    """Every figure of the paper's search; the defaults are those of docs/search-study.md."""
 
+    name: ClassVar[str] = "ppo"
+
+    every: int = 10
+    """K, the epochs from one search to the next."""
+    warm_start: bool = False
+    """Each search goes on from the last policy instead of starting anew."""
     iterations: int = 100
     samples: int = 32
     """Subpolicies that are drawn and scored in an iteration."""
@@ -39,12 +48,25 @@ class PPOSettings:
     """The weight of the policy's entropy, a mean over the steps."""
     gradient_clip: float | None = None
     """The greatest norm of a gradient."""
+    reference: str = "uniform"
+    """Whose loss counts as 1: `uniform`, the untrained policy under the current encoder, or `current`, the source
+    that training uses now (the paper's way)."""
+    reference_batches: int = 5
+    """Batches that the reference loss is the mean of."""
+    batch: int = 128
+    """Pairs that are scored together: the negatives of each other."""
+    images_each: int = 4
+    """Images that a subpolicy is scored on, by its mean loss: one pair's depends more on its image than on what was
+    done to it (1 in the paper)."""
+    network: NetworkSettings = field(default_factory=NetworkSettings)
 
     def __post_init__(self) -> None:
-        for name, least in (("iterations", 1), ("samples", 2), ("epochs", 1), ("minibatch", 1)):
-            value = getattr(self, name)
-            if type(value) is not int or value < least:
-                raise CoviewsError(f"PPO's {name} must be a whole number from {least}, not {value!r}")
+        super().__post_init__()
+        self._check_counts(
+            every=1, iterations=1, samples=2, epochs=1, minibatch=1, batch=2, images_each=1, reference_batches=1
+        )
+        if self.reference not in REFERENCES:
+            raise unknown("reference", self.reference, REFERENCES)
         if self.minibatch > self.samples:
             raise CoviewsError(f"PPO's minibatch of {self.minibatch} is more than its {self.samples} samples")
         for name in ("learning_rate", "clip", "gradient_clip"):
@@ -54,10 +76,35 @@ class PPOSettings:
         if not 0 <= self.entropy < math.inf:
             raise CoviewsError(f"PPO's weight of the entropy must be 0 or more, not {self.entropy!r}")
 
+    def check(self) -> None:
+        """An error if what is drawn in an iteration cannot be scored in whole batches."""
+        if self.samples * self.images_each % self.batch:
+            raise CoviewsError(
+                f"PPO's {self.samples} samples on {self.images_each} images each are no whole number of batches "
+                f"of {self.batch}"
+            )
+
     @classmethod
     def paper(cls) -> "PPOSettings":
-        """The paper's table."""
-        return cls(samples=128, learning_rate=5e-5, entropy=0.05)
+        """The paper's search."""
+        return cls(
+            samples=128, learning_rate=5e-5, entropy=0.05, network=NetworkSettings.paper(),
+            reward=BoundedReward("ratio"), reference="current", images_each=1, reference_batches=20,
+        )  # fmt: skip
+
+    def due(self, epochs_since_warmup: int) -> bool:
+        """Every K epochs."""
+        return epochs_since_warmup >= 0 and epochs_since_warmup % self.every == 0
+
+    @property
+    def images_needed(self) -> int:
+        """A batch."""
+        return self.batch
+
+    @property
+    def encoder_passes(self) -> int:
+        """Two views of every pair that is scored."""
+        return 2 * (self.iterations * self.samples * self.images_each + self.reference_batches * self.batch)
 
 
 class Scores(NamedTuple):
@@ -82,11 +129,9 @@ class SearchStep:
 
 
 class PPO:
-    """A search: iterate over it, and `policy` improves in place.
+    """Iterate over it, and `policy` improves in place.
 
-    It may be stopped after any iteration and continued later, in another process too, from its `state_dict`.
-
-    score: draws its images as it likes; if it takes its random numbers from `generator`, they are continued too.
+    Schulman et al., Proximal Policy Optimization Algorithms, 2017; without a critic, as in the paper of CoViews.
     """
 
     def __init__(
@@ -100,7 +145,7 @@ class PPO:
         self.settings = settings or PPOSettings()
         self.iteration = 0
         self.stopped: str | None = None  # why the search ended early, if it did
-        self._adam = Adam(policy.network.flat, self.settings.learning_rate)
+        self._adam = _Adam(policy.network.flat, self.settings.learning_rate)
         self._warned = False
 
     def __iter__(self) -> Iterator[SearchStep]:
@@ -181,26 +226,28 @@ class PPO:
         )
         return replace(step, skipped=reason)
 
-    def state_dict(self) -> dict[str, Any]:
-        """A copy of all that the next iterations depend on: plain types and arrays."""
-        return {
-            "iteration": self.iteration,
-            "stopped": self.stopped,
-            "warned": self._warned,
-            "weights": self.policy.network.flat.copy(),
-            "adam": self._adam.state_dict(),
-            "generator": copy.deepcopy(self.generator.bit_generator.state),
-        }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue exactly where the search was that gave this state."""
-        weights = np.asarray(state["weights"])
-        if weights.shape != self.policy.network.flat.shape:
-            raise CoviewsError(
-                f"the saved search has {weights.size} weights, this policy {self.policy.network.flat.size}: "
-                "continue it with the settings it was started with"
-            )
-        self.policy.network.flat[:] = weights
-        self._adam.load_state_dict(state["adam"])
-        self.generator.bit_generator.state = copy.deepcopy(state["generator"])
-        self.iteration, self.stopped, self._warned = state["iteration"], state["stopped"], state["warned"]
+class _Adam:
+    """The optimiser with its usual constants; it changes the weights in place."""
+
+    def __init__(self, weights: Array, learning_rate: float) -> None:
+        self.weights, self.learning_rate = weights, learning_rate
+        # decayed sums, not means: the factors between the two are numbers and go into the step
+        self.sum, self.sum_of_squares = np.zeros((2, len(weights)), weights.dtype)
+        self.steps = 0
+
+    def step(self, gradient: Array) -> None:
+        """One step against the gradient."""
+        self.steps += 1
+        self.sum *= BETA1
+        self.sum += gradient
+        squares = gradient * gradient
+        self.sum_of_squares *= BETA2
+        self.sum_of_squares += squares
+        mean = (1 - BETA1) / (1 - BETA1**self.steps)
+        root_mean = math.sqrt((1 - BETA2) / (1 - BETA2**self.steps))
+        move = np.sqrt(self.sum_of_squares, out=squares)
+        move += EPSILON / root_mean
+        np.divide(self.sum, move, out=move)
+        move *= self.learning_rate * mean / root_mean
+        self.weights -= move

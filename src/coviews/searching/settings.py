@@ -1,63 +1,58 @@
-"""How a policy is searched for."""
+"""What the settings of every search have in common."""
 
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-from coviews.errors import CoviewsError, unknown
-from coviews.policies.network import NetworkSettings
-from coviews.searching.loss_table import TableSettings
-from coviews.searching.ppo import PPOSettings
+from coviews.errors import CoviewsError
 from coviews.searching.reward import BoundedReward
 
-REFERENCES = ("uniform", "current")
-SEARCHES = ("ppo", "table")
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-    """How a policy is searched for."""
+    """The options of a search. Each search has a subclass of its own, beside its class."""
 
-    ppo: PPOSettings = field(default_factory=PPOSettings)
-    network: NetworkSettings = field(default_factory=NetworkSettings)
+    name: ClassVar[str]
+    """What the search is called on the command line."""
+    unit: ClassVar[tuple[str, str]] = ("search", "searches")
+    """What one of its rounds is called."""
+    reads_training_losses: ClassVar[bool] = False
+    """Whether it learns from the losses of training, which must then reveal the hardness of a pair."""
+
     reward: BoundedReward = field(default_factory=BoundedReward)
-    reference: str = "uniform"
-    """Whose loss counts as 1: `uniform`, the untrained policy under the current encoder, or `current`, the source
-    that training uses now (the paper's way)."""
-    batch: int = 128
-    """Pairs that are scored together: the negatives of each other."""
-    images_each: int = 4
-    """Images that a subpolicy is scored on, by its mean loss: one pair's depends more on its image than on what was
-    done to it (1 in the paper)."""
-    reference_batches: int = 5
-    """Batches that the reference loss is the mean of."""
     steps: int = 2
     """N_tau, the operations in a row."""
     p: float = 0.8
     """The probability with which a step is applied."""
-    by: str | None = None
-    """How pretraining learns its views: `table`, from training's own losses, which costs almost nothing (the default
-    for simclr and moco; the figures of `table`, `reward`, `steps` and `p` are then the ones that count), or `ppo`, the
-    paper's search (the default for other methods)."""
-    table: TableSettings = field(default_factory=TableSettings)
 
     def __post_init__(self) -> None:
-        if self.by is not None and self.by not in SEARCHES:
-            raise unknown("search", self.by, SEARCHES)
-        if self.reference not in REFERENCES:
-            raise unknown("reference", self.reference, REFERENCES)
         if not 0 <= self.p <= 1:
             raise CoviewsError(f"the probability of a step must be in 0..1, not {self.p}")
-        for name, least in (("batch", 2), ("images_each", 1), ("reference_batches", 1), ("steps", 1)):
-            value = getattr(self, name)
-            if type(value) is not int or value < least:
-                raise CoviewsError(f"the search's {name} must be a whole number from {least}, not {value!r}")
-        if self.ppo.samples * self.images_each % self.batch:
-            raise CoviewsError(
-                f"PPO's {self.ppo.samples} samples on {self.images_each} images each are no whole number of batches "
-                f"of {self.batch}"
-            )
+        self._check_counts(steps=1)
 
-    @classmethod
-    def paper(cls) -> "SearchSettings":
-        """The paper's search."""
-        figures = (PPOSettings.paper(), NetworkSettings.paper(), BoundedReward("ratio"))
-        return cls(*figures, reference="current", images_each=1, reference_batches=20, by="ppo")
+    def check(self) -> None:
+        """An error if a search with these options cannot run."""
+
+    @property
+    def first_source(self) -> str:
+        """The name of the view source until the first policy is there."""
+        return "random"
+
+    def due(self, epochs_since_warmup: int) -> bool:
+        """Whether a search comes before the epoch that is so many after the first one with learned views."""
+        return epochs_since_warmup >= 0
+
+    @property
+    def images_needed(self) -> int:
+        """The least number of images that it can work with."""
+        return 1
+
+    @property
+    def encoder_passes(self) -> int:
+        """Images that pass the encoder in one search, besides those of training."""
+        return 0
+
+    def _check_counts(self, **least: int) -> None:
+        for name, low in least.items():
+            value: Any = getattr(self, name)
+            if type(value) is not int or value < low:
+                raise CoviewsError(f"the search's {name} must be a whole number from {low}, not {value!r}")

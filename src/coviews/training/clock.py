@@ -14,7 +14,7 @@ class Pace(NamedTuple):
     seconds: float
 
 
-class Laps:
+class Clock:
     """A clock that is read at the end of each kind of work; `seconds` adds up over resumed runs."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Laps:
         self._epoch = dict(self.seconds)
 
     def __call__(self, kind: str | None = None) -> float:
-        """The time since the last call, which was spent on this."""
+        """The time since the last call, which was spent on this kind of work."""
         now = time.perf_counter()
         spent, self._mark = now - self._mark, now
         if kind is not None:
@@ -31,7 +31,7 @@ class Laps:
         return spent
 
     def start_epoch(self) -> None:
-        """From here the pace is measured."""
+        """Measure the pace from here on."""
         self._epoch = dict(self.seconds)
 
     def pace(self, images: int) -> Pace:

@@ -1,10 +1,11 @@
-"""A look at the encoder while it trains: kNN accuracy where there are labels, RankMe always."""
+"""How good the encoder is while it trains: kNN accuracy where there are labels, RankMe always, a collapse noticed."""
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from coviews.data.load import ImageSet
 from coviews.encoders.features import features
@@ -12,10 +13,11 @@ from coviews.evaluation.knn import knn_accuracy, usable_k
 from coviews.evaluation.labels import match_classes
 from coviews.evaluation.quality import feature_spread, rankme
 
-MOST = 5000  # images in a look: it must cost little
+MOST_IMAGES = 5000  # in a look: it must cost little
+COLLAPSED = 0.05  # spread of the normalised features, 1 where they point in all directions
 
 
-class Look:
+class Monitor:
     """Judges an encoder on some of the training images, or with them on test images."""
 
     def __init__(
@@ -48,7 +50,7 @@ class Look:
         return {"knn": 100 * accuracy, **found}
 
     @property
-    def what(self) -> str:
+    def images_judged(self) -> str:
         """Which images are judged."""
         if self.test is not None:
             return f"{len(self.test):,} test images by {len(self.train):,} training images"
@@ -56,7 +58,22 @@ class Look:
 
 
 def _some(images: ImageSet, generator: np.random.Generator) -> tuple[NDArray[np.uint8], NDArray[np.int64] | None]:
-    if len(images) <= MOST:
+    if len(images) <= MOST_IMAGES:
         return images.images, images.labels
-    chosen = np.sort(generator.choice(len(images), MOST, replace=False))
+    chosen = np.sort(generator.choice(len(images), MOST_IMAGES, replace=False))
     return images.images[chosen], None if images.labels is None else images.labels[chosen]
+
+
+def embedding_spread(embedding: Tensor) -> float:
+    """Of unit vectors: about 1 where they point in all directions, 0 where all are the same."""
+    return float(embedding.std(0).mean() * math.sqrt(embedding.shape[1]))
+
+
+def collapse_warning(spread: float) -> str | None:
+    """What to say of embeddings whose spread is tiny."""
+    if math.isfinite(spread) and spread < COLLAPSED:
+        return (
+            f"the representation has collapsed: all images look alike to the encoder (spread {spread:.3f}, 1 is good). "
+            "Try a lower --lr, a larger --batch-size or milder views."
+        )
+    return None

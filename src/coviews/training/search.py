@@ -1,8 +1,7 @@
-"""`search`: what the trainer, and anyone with a loop of their own, calls every K epochs."""
+"""`search`: learn a policy for an encoder as it is now, in a training loop of your own."""
 
-import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +10,11 @@ from coviews.errors import CoviewsError
 from coviews.ops.images import Images
 from coviews.ops.space import STANDARD, space
 from coviews.ops.view_settings import ViewSettings
-from coviews.policies.fixed import Uniform
 from coviews.policies.learned import Policy
 from coviews.policies.subpolicy import ViewSource
-from coviews.searching.ppo import PPO, SearchStep
-from coviews.searching.settings import SearchSettings
-from coviews.training.scorer import Losses, Scorer, encoder_losses
+from coviews.searching.ppo import PPOSettings, SearchStep
+from coviews.searching.ppo_search import learn_policy
+from coviews.training.pair_losses import PairLosses, TensorLosses, encoder_losses
 
 if TYPE_CHECKING:
     from torch import nn
@@ -27,10 +25,10 @@ def search(
     encoder: "nn.Module | None" = None,
     *,
     generator: np.random.Generator,
-    losses: Losses | None = None,
+    losses: TensorLosses | None = None,
     kind: str | None = None,
     source: ViewSource | None = None,
-    settings: SearchSettings | None = None,
+    settings: PPOSettings | None = None,
     space_name: str = STANDARD,
     start: Policy | None = None,
     views: ViewSettings | None = None,
@@ -62,10 +60,14 @@ def search(
         on_step: called after each iteration with its statistics.
     """
     from coviews.encoders.frozen import evaluating  # here, as it brings torch
+    from coviews.methods.losses import chance_loss
 
-    made = settings or SearchSettings()
-    if made.by == "table":
-        raise CoviewsError("a search by table needs no encoder: hand your losses to coviews.LossTable")
+    settings = PPOSettings() if settings is None else settings
+    if not isinstance(settings, PPOSettings):
+        raise CoviewsError(
+            f"coviews.search takes PPOSettings, not {type(settings).__name__}: a search by table needs no encoder, "
+            "hand your losses to coviews.LossTable"
+        )
     if (encoder is None) == (losses is None):
         raise CoviewsError("search needs either an encoder or a loss function, and not both")
     if not 0 < temperature < float("inf"):
@@ -77,67 +79,42 @@ def search(
         losses = encoder_losses(encoder, temperature)
         if device is None:
             device = next((p.device for p in encoder.parameters()), "cpu")
-    policy = (
-        start.copy()
-        if start is not None
-        else Policy.untrained(
-            space(space_name), generator, kind=kind or "coviews", steps=made.steps, p=made.p, settings=made.network
-        )
-    )
-    scorer = Scorer(
-        losses, images, made.reward, generator, batch=made.batch, images_each=made.images_each, chance=chance,
-        views=views, device=device or "cpu",
-    )  # fmt: skip
-    with evaluating(encoder):
-        scorer.measure_reference(_reference(made, policy, source), made.reference_batches)
-        if made.reward.empty(scorer.reference, scorer.chance):
-            warnings.warn(made.reward.empty_message(scorer.reference, scorer.chance), stacklevel=2)
-        elif scorer.reference >= scorer.chance:
-            warnings.warn(
-                f"the loss of ordinary views is {scorer.reference:.4g}, that of views that lost their image "
-                f"{scorer.chance:.4g}: the encoder tells no pair from another yet.\n"
-                "The search will prefer easy views. Train longer before the first search.",
-                stacklevel=2,
-            )
-        ppo, history = PPO(policy, scorer, generator, made.ppo), []
-        for step in _shown(ppo, made.ppo.iterations, progress):
-            history.append(step)
+    pair_losses = PairLosses(losses, images, views, device or "cpu")
+    with ExitStack() as stack:
+        stack.enter_context(evaluating(encoder))
+        show = stack.enter_context(_Bar(settings.iterations)) if progress else None
+
+        def step_done(step: SearchStep) -> None:
+            if show is not None:
+                show(step)
             if on_step is not None:
                 on_step(step)
-    good = [asdict(step) for step in history if step.skipped is None]
-    return policy.with_statistics(
-        {
-            "reference": scorer.reference,
-            "chance": scorer.chance,
-            "loss": float(np.mean(scorer.recent)) if np.isfinite(scorer.recent).all() else None,
-            "over": float(np.mean([step["over"] for step in good[-10:]])) if good else None,
-            "iterations": len(history),
-            "stopped": ppo.stopped,
-            "first": good[0] if good else None,
-            "last": good[-1] if good else None,
-        }
-    )
+
+        return learn_policy(
+            lambda subpolicies: pair_losses(subpolicies, generator, settings.batch), generator=generator,
+            kind=kind or "coviews", space=space(space_name),
+            chance=chance_loss(settings.batch) if chance is None else chance, settings=settings, source=source,
+            start=start, on_step=step_done,
+        )  # fmt: skip
 
 
-def _reference(settings: SearchSettings, policy: Policy, source: ViewSource | None) -> ViewSource:
-    if settings.reference == "uniform":
-        return Uniform(policy.space, policy.steps, policy.p, policy.views)
-    if source is None:
-        raise CoviewsError("the reference 'current' needs the source that training uses now: give source=...")
-    return source
+class _Bar:
+    """A progress bar that shows the reward."""
 
+    def __init__(self, iterations: int) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-def _shown(steps: PPO, total: int, progress: bool) -> Iterator[SearchStep]:
-    """The same steps, with a bar that shows the reward."""
-    if not progress:
-        yield from steps
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        columns = (TextColumn("search"), BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+        self._progress = Progress(*columns, transient=True)
+        self._task = self._progress.add_task("", total=iterations)
 
-    columns = (TextColumn("search"), BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-    with Progress(*columns, transient=True) as bar:
-        task = bar.add_task("", total=total)
-        for step in steps:
-            shown = f"reward {step.reward:.3f}, over the bound {step.over:.0%}, entropy {step.entropy:.2f}"
-            bar.update(task, advance=1, description=shown)
-            yield step
+    def __enter__(self) -> "_Bar":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def __call__(self, step: SearchStep) -> None:
+        text = f"reward {step.reward:.3f}, over the bound {step.over:.0%}, entropy {step.entropy:.2f}"
+        self._progress.update(self._task, advance=1, description=text)

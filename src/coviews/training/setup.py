@@ -1,7 +1,8 @@
-"""From settings to things: devices, images, the method with its encoder, the view source."""
+"""From settings to what a training works with: its final settings, devices, images and view source."""
 
 import os
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from coviews.data.cache import memory_for_images
@@ -9,12 +10,36 @@ from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
 from coviews.policies.learned import load_policy
 from coviews.policies.subpolicy import ViewSource
-from coviews.runs.settings import PretrainSettings
+from coviews.runs.folder import Run
+from coviews.runs.presets import PRESETS
+from coviews.runs.settings import FROM_PYTHON, PretrainSettings
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 BROKEN = 0.01  # a larger share of unreadable images ends the run before it begins
+
+
+def run_settings(
+    settings: PretrainSettings | None, resume: Path | None, changes: dict[str, Any], *, demo: bool
+) -> PretrainSettings:
+    """The settings of a run that starts, or of one that is continued, where only those of the machine may change."""
+    if resume is None:
+        return (settings or (PRESETS["demo"] if demo else PretrainSettings())).replaced(**changes)
+    before = Run.open(resume, writes=False).settings
+    now = (settings or before).replaced(**changes, out=resume)
+    for name, (old, new) in before.differences(now).items():
+        raise CoviewsError(
+            f"the run {resume} has another {name} ({old!r}, not {new!r}): continue it as it is, or start a new one"
+        )
+    return now
+
+
+def data_name(data: Any) -> str:
+    """What the settings call the data; a path that looks like the name of a data set stays a path."""
+    if isinstance(data, Path):
+        return str(data) if data.is_absolute() else f"./{data}"
+    return data if isinstance(data, str) else f"{FROM_PYTHON}{type(data).__name__}"
 
 
 def make_fabric(settings: PretrainSettings) -> "Fabric":
@@ -71,10 +96,10 @@ def _check_data(settings: PretrainSettings, images: ImageSet) -> None:
             f"--batch-size {settings.batch_size} is more than the {len(images)} images of {settings.data}: "
             "choose a smaller one"
         )
-    if settings.learns_views and not settings.by_table and len(images) < settings.search.batch:
+    if settings.learns_views and len(images) < settings.search.images_needed:
         raise CoviewsError(
-            f"a search needs {settings.search.batch} images, and {settings.data} has {len(images)}: "
-            "give --search.batch and --search.ppo.samples smaller ones"
+            f"a search needs {settings.search.images_needed} images, and {settings.data} has {len(images)}: "
+            "give --search.batch and --search.samples smaller ones"
         )
 
 

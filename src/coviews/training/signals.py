@@ -1,4 +1,4 @@
-"""Being asked to stop: by Ctrl-C, or by a machine that is about to be taken away."""
+"""Requests to stop: Ctrl-C, or a machine that is about to be taken away."""
 
 import contextlib
 import signal
@@ -15,7 +15,7 @@ class Stopped(KeyboardInterrupt):
         self.signal = number
 
 
-class Asked:
+class StopRequest:
     """Whether a signal asked the run to stop."""
 
     def __init__(self) -> None:
@@ -26,12 +26,12 @@ class Asked:
 
 
 @contextlib.contextmanager
-def listening(asked: Asked) -> Iterator[None]:
+def listening(request: StopRequest) -> Iterator[None]:
     """Note SIGINT and SIGTERM instead of ending; a second one ends the process at once."""
     before: dict[int, Any] = {}
 
     def ask(number: int, _: Any) -> None:
-        asked.signal = number
+        request.signal = number
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
     if threading.current_thread() is threading.main_thread():  # no other thread may set handlers

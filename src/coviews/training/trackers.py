@@ -7,6 +7,7 @@ from typing import Any
 
 from coviews.errors import CoviewsError
 from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings_file import settings_yaml
 
 TRACKERS = ("wandb", "trackio")
 
@@ -18,7 +19,7 @@ def check_trackers(settings: PretrainSettings) -> None:
             raise CoviewsError(f"--{name} needs the package {name}: pip install {name}")
 
 
-class Logs:
+class Trackers:
     """Sends named numbers to every tracker that was asked for; to none without settings."""
 
     def __init__(self, settings: PretrainSettings | None, run: Path, *, from_epoch: int = 0) -> None:
@@ -34,7 +35,7 @@ class Logs:
         for name in TRACKERS:
             if getattr(settings, name):
                 tracker = importlib.import_module(name)
-                tracker.init(project="coviews", name=run.name, config={"settings": settings.to_yaml()})
+                tracker.init(project="coviews", name=run.name, config={"settings": settings_yaml(settings)})
                 self._trackers.append(tracker)
 
     def __call__(self, numbers: dict[str, float], epoch: int) -> None:

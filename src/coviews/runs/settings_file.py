@@ -1,0 +1,166 @@
+"""Settings as plain mappings and YAML: read, checked against their types, and written."""
+
+import dataclasses
+import os
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import yaml
+
+from coviews.errors import CoviewsError, unknown
+from coviews.methods.known import method_settings
+from coviews.runs.old_settings import is_old, translated
+from coviews.runs.settings import PretrainSettings
+from coviews.searching.known import default_search, search_settings
+
+
+def settings_yaml(settings: PretrainSettings) -> str:
+    """Enough to repeat the run."""
+    return yaml.safe_dump(plain_settings(settings), sort_keys=False, allow_unicode=True)
+
+
+def plain_settings(settings: PretrainSettings) -> dict[str, Any]:
+    """All choices as plain JSON."""
+    return _plain(settings.settled())
+
+
+def read_settings(path: Path, default: PretrainSettings | None = None) -> PretrainSettings:
+    """Settings from a YAML file; what it does not name is as in `default`."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise CoviewsError(f"there is no file {path}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise CoviewsError(f"cannot read {path}: {error}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise CoviewsError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    return settings_of(content, str(path), default)
+
+
+def parse_settings(text: str, where: str) -> PretrainSettings:
+    """Settings from what `settings_yaml` gave."""
+    try:
+        return settings_of(yaml.safe_load(text), where)
+    except yaml.YAMLError as error:
+        raise CoviewsError(f"{where} holds no settings") from error
+
+
+def settings_of(content: Any, where: str, default: PretrainSettings | None = None) -> PretrainSettings:
+    """Settings from a plain mapping, of this version or of 0.1.0; errors name `where` it is from."""
+    try:
+        if isinstance(content, dict) and is_old(content):
+            content = translated(content)
+        return changed_settings(default or PretrainSettings(), {} if content is None else content)
+    except CoviewsError as error:
+        raise CoviewsError(f"{where}: {error}") from error
+
+
+def changed_settings(settings: PretrainSettings, changes: Any) -> PretrainSettings:
+    """The same with other choices; those of a method or search as mappings: {"search": {"name": "ppo", "clip": 0.1}}.
+
+    A method or search may be given by its name alone, and the options of the method beside the other choices. If
+    the method changes and the search is the default one, it becomes the default one of the new method.
+    """
+    if not isinstance(changes, Mapping):
+        raise CoviewsError(f"settings must be a mapping of names to values, not {changes!r}")
+    changes = dict(changes)
+    method = _switched(settings.method, changes, "method", method_settings)
+    search = _switched(settings.search, changes, "search", search_settings)
+    if "search" not in changes and search == default_search(settings.method.reveals_hardness):
+        search = default_search(method.reveals_hardness)
+    own = {f.name for f in dataclasses.fields(method)} - {f.name for f in dataclasses.fields(settings)}
+    of_method = {name: changes.pop(name) for name in list(changes) if name in own}
+    parts = {"method": _read(method, of_method, ""), "search": search}
+    return dataclasses.replace(settings, **{**parts, **_values(settings, changes, "", parts)})
+
+
+def _switched(part: Any, changes: dict[str, Any], key: str, default: Callable[[str], Any]) -> Any:
+    """The settings that the changes to a method or search start from; what names its kind is taken out of them.
+
+    Of another kind, the options that both kinds have stay, where they were changed from their default.
+    """
+    value = changes.get(key)
+    if dataclasses.is_dataclass(value):
+        return value
+    if isinstance(value, Mapping) and "name" in value:
+        value = dict(value)
+        name = _checked(value.pop("name"), str, f"{key}.name")
+        changes[key] = value
+    elif isinstance(value, str):
+        name, changes[key] = value, {}
+    else:
+        return part
+    other = default(name)
+    if type(other) is type(part):
+        return part
+    before = type(part)()
+    shared = {f.name for f in dataclasses.fields(part)} & {f.name for f in dataclasses.fields(other)}
+    kept = {n: getattr(part, n) for n in shared if getattr(part, n) != getattr(before, n)}
+    return dataclasses.replace(other, **kept)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        name = {"name": value.name} if hasattr(value, "name") else {}
+        return {**name, **{f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}}
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _read(default: Any, content: Any, where: str) -> Any:
+    """A dataclass like `default` with the fields that the mapping has, each checked against its type."""
+    if dataclasses.is_dataclass(content):
+        return content
+    if not isinstance(content, Mapping):
+        raise CoviewsError(f"{where.rstrip('.') or 'it'} must be a mapping of names to values, not {content!r}")
+    return dataclasses.replace(default, **_values(default, content, where, {}))
+
+
+def _values(default: Any, content: Mapping[str, Any], where: str, parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the mapping, by field; those of a nested dataclass start from `parts`, or from the default's."""
+    hints = typing.get_type_hints(type(default), include_extras=True)
+    fields = [f.name for f in dataclasses.fields(default)]
+    values = {}
+    for name, value in content.items():
+        if name not in fields:
+            raise unknown("setting", f"{where}{name}", [f"{where}{n}" for n in fields])
+        old = parts.get(name, getattr(default, name))
+        if dataclasses.is_dataclass(old):
+            values[name] = _read(old, value, f"{where}{name}.")
+        else:
+            values[name] = _checked(value, hints[name], f"{where}{name}")
+    return values
+
+
+def _checked(value: Any, hint: Any, name: str) -> Any:
+    """The value as its type says, or an error."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if typing.get_origin(hint) is Annotated:
+        hint = typing.get_args(hint)[0]
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        if value is None and type(None) in typing.get_args(hint):
+            return None
+        hint = next(h for h in typing.get_args(hint) if h is not type(None))
+    if typing.get_origin(hint) is tuple:
+        hints = typing.get_args(hint)
+        if isinstance(value, list | tuple) and len(value) == len(hints):
+            return tuple(_checked(v, h, name) for v, h in zip(value, hints, strict=True))
+    elif hint is float and type(value) in (int, float):
+        return float(value)
+    elif hint is float and isinstance(value, str) and re.fullmatch(r"\d+(\.\d*)?e[+-]?\d+", value):
+        return float(value)  # 1e-3 is text in YAML
+    elif hint is Path and isinstance(value, str | os.PathLike):
+        return Path(value)
+    elif hint is str and name == "subset" and type(value) is int:
+        return str(value)
+    elif hint in (bool, int, str) and type(value) is hint:
+        return value
+    kind = getattr(hint, "__name__", str(hint))
+    raise CoviewsError(f"{name} must be of the type {kind}, not {value!r}")

@@ -1,0 +1,89 @@
+"""How a run begins, and how it ends."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from torch import nn
+
+from coviews.encoders.file import save_encoder
+from coviews.errors import CoviewsError
+from coviews.files.atomic import write_whole
+from coviews.policies.learned import AnyPolicy
+from coviews.report.write import write_report
+from coviews.runs.folder import Run
+from coviews.training.journal import Journal
+from coviews.training.state import Training
+from coviews.training.trackers import check_trackers
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """What a run leaves."""
+
+    path: Path  # of the run directory
+    encoder: nn.Module
+    policy: AnyPolicy | None  # the newest that makes views
+    quality: dict[str, float]  # the last look at the encoder: kNN accuracy in percent, RankMe
+    seconds: dict[str, float]  # where the time went
+
+
+def begin(t: Training, resume: Path | None, overwrite: bool) -> None:
+    """Make the run's folder, or go on from its checkpoint."""
+    s, writes, state = t.settings, t.fabric.is_global_zero, None
+    check_trackers(s)
+    if resume is None:
+        path = s.out or Path("runs") / f"{_short(s.data)}-{_short(s.views)}-{datetime.now():%Y%m%d-%H%M%S}"
+        t.run = Run.create(t.ranks.same(path), s, overwrite=overwrite, writes=writes)
+        t.closing.callback(t.run.close)
+        t.fabric.barrier()
+    else:
+        t.run = Run.open(resume, writes=writes)
+        t.closing.callback(t.run.close)
+        state = t.run.load()
+        if state is not None:
+            t.restore(state)
+        t.run.start_metrics(state["metrics"] if state else 0)  # drops lines: not before all is known to fit
+    t.journal = Journal(s, t.run, t.display, from_epoch=t.epoch if resume else 0)
+    t.closing.callback(t.journal.close)
+    if resume is not None:
+        where = f"epoch {t.epoch}, step {t.step}" if t.epoch <= s.epochs else "its end"
+        t.display.line(f"continuing {resume} at {where}")
+    if state is None:
+        parameters = sum(p.numel() for p in t.bare.encoder.parameters())
+        t.journal.start(t.images, t.views, parameters, t.batches.steps, t.monitor.images_judged, t.loading_warnings)
+        if t.images.broken and writes:
+            lines = "".join(f"{name}\t{why}\n" for name, why in t.images.broken)
+            write_whole(t.run.path / "broken.txt", lines.encode(errors="replace"))
+
+
+def finish(t: Training) -> Pretrained:
+    """Write the encoder and the report, and tell what came out."""
+    s, (_, height, width, channels) = t.settings, t.images.images.shape
+    if t.run.writes:
+        save_encoder(
+            t.run.encoder,
+            t.bare.encoder,
+            name=None if t.module is not None else s.encoder,
+            image_size=(height, width),
+            channels=channels,
+            mean=t.views.mean,
+            std=t.views.std,
+        )
+        if s.report:
+            t.display.update("writing the report", 0, 1, "")
+            try:
+                write_report(t.run.path, images=t.images, method=t.bare)
+            except CoviewsError as error:  # the encoder is what matters
+                t.display.line(f"warning: no report: {error}")
+    policy = t.run.policy_path(t.queued[0]) if t.queued else None
+    seconds = t.clock.seconds
+    t.journal.end(seconds, t.quality, t.untrained, t.monitor.images_judged, policy, t.module is not None)
+    t.fabric.barrier()
+    newest = t.queue.policies[0] if len(t.queue) else None
+    return Pretrained(t.run.path, t.bare.encoder, newest, t.quality, dict(seconds))
+
+
+def _short(name: str) -> str:
+    return re.sub(r"[^\w%+-]+", "-", Path(name).stem if "/" in name else name).strip("-") or "run"

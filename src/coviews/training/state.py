@@ -1,0 +1,206 @@
+"""A training in memory: its parts, where it is, and how that is saved and restored."""
+
+import contextlib
+import math
+import signal
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import nn
+
+from coviews.console.display import Display
+from coviews.encoders.method import build_method
+from coviews.errors import CoviewsError
+from coviews.methods.method import Method
+from coviews.ops.space import space
+from coviews.ops.view_settings import ViewSettings
+from coviews.policies.learned import AnyPolicy, load_policy
+from coviews.policies.queue import PolicyQueue
+from coviews.policies.subpolicy import ViewSource
+from coviews.runs.folder import Run
+from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings_file import parse_settings, settings_yaml
+from coviews.searching.contract import Search, SearchContext
+from coviews.searching.known import make_search
+from coviews.training.batches import Batches
+from coviews.training.clock import Clock
+from coviews.training.journal import Journal
+from coviews.training.monitor import Monitor
+from coviews.training.pair_losses import PairLosses
+from coviews.training.ranks import Ranks
+from coviews.training.setup import fixed_source, load_data
+from coviews.training.signals import Stopped, StopRequest
+
+SEARCH = 3  # a stream of random numbers, besides those of the batches
+
+# where the training is; in a checkpoint by these names
+_POSITION = ("epoch", "step", "total", "searched", "queued", "quality", "untrained")
+
+
+class Training:
+    """All that a training consists of: what the algorithm in `pretrain` works on, and what a checkpoint holds."""
+
+    run: Run
+    journal: Journal
+
+    def __init__(
+        self, settings: PretrainSettings, fabric: Fabric, display: Display, data: Any, module: nn.Module | None
+    ) -> None:
+        self.settings, self.fabric, self.display, self.module = settings, fabric, display, module
+        self.stop_request = StopRequest()
+        self.closing = contextlib.ExitStack()  # what is to be closed at the end
+        with fabric.rank_zero_first(local=True):  # one process downloads or fills the cache, the others find it there
+            show = fabric.is_global_zero and display.wanted
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                self.images, self.test = load_data(settings, data, fabric.world_size, show)
+        self.loading_warnings = [str(warning.message) for warning in caught]  # kept until there is a run to tell them
+        area = settings.crop_area if settings.crop else None
+        flip = 0.5 if settings.flip else 0.0
+        self.views = ViewSettings.of(self.images.images, crop=area, flip=flip, threads=settings.threads)
+        self.batches = Batches(
+            self.images.images, settings.batch_size, settings.seed, self.views, fabric.global_rank, fabric.world_size
+        )
+        self.monitor = Monitor(self.images, self.test, self.views.mean, self.views.std, settings.seed)
+
+        torch.manual_seed(settings.seed)  # of this process alone: pretrain gives the old state back
+        self.bare: Method = build_method(settings, self.images, module)
+        trained = [p for p in self.bare.parameters() if p.requires_grad]
+        optimizer = torch.optim.SGD(
+            trained, settings.lr, momentum=settings.sgd_momentum, weight_decay=settings.weight_decay
+        )
+        if fabric.world_size > 1 and fabric.device.type == "cuda":
+            self.bare = nn.SyncBatchNorm.convert_sync_batchnorm(self.bare)
+        self.method, self.optimizer = fabric.setup(self.bare, optimizer)
+        self.method.mark_forward_method("losses")
+        self.ranks = Ranks(fabric, self.bare)
+
+        self.queue = PolicyQueue(settings.queue_size, settings.queue_p)
+        self.fixed_source = fixed_source(settings)
+        self.first_source = settings.first_source()
+        self.search = self._make_search() if settings.learns_views else None
+
+        self.epoch, self.step = 1, 0  # the next step to be done
+        self.total = 0.0  # of this epoch's losses
+        self.searched = 0  # the last epoch before which a search was made
+        self.queued: list[int] = []  # the epochs of the policies in the queue, the newest first
+        self.quality: dict[str, float] = {}  # the last look at the encoder
+        self.untrained: dict[str, float] = {}  # the first look
+        self.clock, self.saved = Clock(), time.perf_counter()
+
+    def _make_search(self) -> Search:
+        s = self.settings
+        score = PairLosses(self.ranks.pair_losses, self.images.images, self.views, self.fabric.device)
+        context = SearchContext(
+            kind=s.views, space=space(s.space_name), first_source=self.first_source,
+            current_source=lambda: self.source, generator=lambda epoch: np.random.default_rng([s.seed, SEARCH, epoch]),
+            score=score, chance=self.bare.chance, batch_size=s.batch_size, progress=self._search_progress,
+        )  # fmt: skip
+        return make_search(s.search, context)
+
+    def _search_progress(self, done: int, total: int, text: str) -> None:
+        self.clock("search")
+        self.journal.search_progress(self.epoch, done, total, text)
+        self.stop_if_asked()  # the search will be made anew
+
+    @property
+    def source(self) -> ViewSource:
+        """What makes the views now."""
+        return self.fixed_source or (self.queue if len(self.queue) else self.first_source)
+
+    def adopt(self, policy: AnyPolicy, objection: str | None) -> None:
+        """Keep a policy and let it make views, unless there is an objection."""
+        epoch = self.searched = self.epoch
+        if objection is None:
+            self.run.save_policy(epoch, policy)
+            self.queue.push(policy)
+            self.queued = [epoch, *self.queued][: self.settings.queue_size]
+            return
+        first = self.settings.search.first_source
+        now = f"that of epoch {self.queued[0]} stays" if self.queued else f"views stay {first}"
+        self.journal.warn(epoch, f"the policy searched for before epoch {epoch} is not used: {objection}; {now}")
+
+    # ------------------------------------------------------------------------------------ stopping and saving
+
+    def check(self, loss: float) -> None:
+        """A loss that is no number ends the run; the last checkpoint is from before it."""
+        if not math.isfinite(loss):
+            kept = f"The checkpoint from before is kept: {self.run.checkpoint}" if self.run.checkpoint.exists() else ""
+            raise CoviewsError(
+                f"the loss is {loss} in epoch {self.epoch}, up to step {self.step} of {self.batches.steps}: the "
+                f"training diverged. Start anew with a lower --lr (now {self.settings.lr:g}). {kept}".rstrip()
+            )
+
+    @property
+    def save_due(self) -> bool:
+        """Whether it is time for a checkpoint."""
+        return time.perf_counter() - self.saved >= self.settings.save_every
+
+    def stop_if_asked(self) -> None:
+        """Save and end the run where a signal asked for it."""
+        if self.ranks.any(bool(self.stop_request)):
+            self.save()
+            message = f"stopped in epoch {self.epoch}; continue with: coviews pretrain --resume {self.run.path}"
+            raise Stopped(message, self.stop_request.signal or signal.SIGTERM)
+
+    def save(self, keep: int | None = None) -> None:
+        """Write the checkpoint, all that the rest of the run depends on; for good as that of the epoch `keep`."""
+        self.clock("training")
+        if not all(bool(torch.isfinite(p).all()) for p in self.bare.parameters()):
+            self.check(math.nan)
+        self.clock("saving")
+        self.run.save(
+            {
+                "settings": settings_yaml(self.settings),
+                "data": self._fingerprint,
+                **{name: getattr(self, name) for name in _POSITION},
+                "seconds": self.clock.seconds,
+                "method": self.bare.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "precision": self.fabric._precision.state_dict(),  # the scale of half-precision gradients
+                "search": _tensors(self.search.state_dict() if self.search else {}),
+            },
+            keep,
+        )
+        self.clock("saving")
+        self.saved = time.perf_counter()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue where the checkpoint was saved."""
+        try:
+            other = parse_settings(state["settings"], str(self.run.checkpoint)).differences(self.settings)
+            if other:
+                raise ValueError(f"it is of a run with another {next(iter(other))}")
+            if state["data"] != self._fingerprint:
+                raise ValueError("the images are not those that it was trained on: some were added, removed or changed")
+            self.bare.load_state_dict(state["method"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.fabric._precision.load_state_dict(state["precision"])
+            for name in _POSITION:
+                setattr(self, name, state[name])
+            self.clock.seconds.update(state["seconds"])
+            if self.search is not None:
+                self.search.load_state_dict(state["search"])
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            why = " ".join(str(error).split())[:200]
+            raise CoviewsError(f"the checkpoint {self.run.checkpoint} does not fit this run: {why}") from error
+        for epoch in reversed(self.queued):
+            self.queue.push(load_policy(self.run.policy_path(epoch)))
+
+    @property
+    def _fingerprint(self) -> list[Any]:
+        """What the images are known by: the run can go on only with the same."""
+        return [*self.images.images.shape, *self.views.mean, *self.views.std]
+
+    def close(self) -> None:
+        """Close the files."""
+        self.closing.close()
+
+
+def _tensors(state: dict[str, Any]) -> dict[str, Any]:
+    """The same with tensors for arrays, as a checkpoint has them."""
+    return {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in state.items()}
