@@ -12,7 +12,6 @@ from coviews.searching.ppo import PPOSettings
 
 Changes = Mapping[str, Any]  # settings by name; nested ones as mappings
 
-SCALES = ("small", "paper")
 SMALL_EPOCHS, SMALL_IMAGES = 60, 5000
 
 
