@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
-from coviews.policies import blas
+from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 from coviews.policies.tilted import COOPERATIVE, Effects, Tilt, TiltedPolicy, level_bins
 from coviews.searching.reward import BoundedReward
@@ -238,7 +238,7 @@ class LossTable:
     def _solve(self, *parts: "_Equations") -> Numbers:
         gram, right = (sum(part) for part in zip(*((p.gram, p.right) for p in parts), strict=True))
         gram.flat[:: self._features + 1] += self.settings.ridge
-        with blas.one_thread():
+        with one_blas_thread():
             solved: Numbers = np.linalg.solve(gram, right)
         return solved
 
@@ -344,7 +344,7 @@ class _Equations:
         gram.flat[:: features + 1] += np.bincount(terms.ravel(), minlength=features)
         cells = np.bincount((batch * features + terms).ravel(), minlength=len(sizes) * features)
         sums = cells.reshape(len(sizes), features) / np.sqrt(sizes)[:, None]
-        with blas.one_thread():
+        with one_blas_thread():
             gram -= sums.T @ sums
         right: Numbers = np.bincount(terms.ravel(), np.tile(centred, len(terms)), features).astype(np.float64)
         return cls(gram, right, terms, centred, batch, sizes)
