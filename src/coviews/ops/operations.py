@@ -107,7 +107,7 @@ def _rotate(value: float, height: int, width: int) -> Parameters:
 
 
 def _cutout(value: float, height: int, width: int) -> Parameters:
-    """A square of v times the shorter side, around a random pixel, gets the fill colour."""
+    """A square around a random pixel, v times the shorter side (rounded), gets the fill colour."""
     return (math.floor(value * min(height, width) + 0.5),)
 
 

@@ -31,7 +31,7 @@ def solarize(src, dst, h, w, c, p):
 
 
 def posterize(src, dst, h, w, c, p):
-    """`ImageOps.posterize`: only the highest v bits are kept."""
+    """`ImageOps.posterize`: only the highest v bits (rounded down) are kept."""
     a, b = carray(src, h * w * c), carray(dst, h * w * c)
     mask = u8(256 - (1 << (8 - int(carray(p, SLOTS)[0]))))
     for i in range(a.size):
