@@ -9,7 +9,9 @@ from PIL import Image
 import pillow_reference
 from conftest import CONTENTS
 from coviews import OPS, apply_op, space
-from coviews.ops import engine, kernels, resample
+from coviews.ops import engine, resample
+from coviews.ops.kernels import color
+from coviews.ops.kernels.layout import SLOTS
 from coviews.ops.space import SPACES
 
 SIZES = [(1, 1), (1, 5), (2, 2), (3, 3), (7, 4), (17, 31), (32, 32), (33, 64), (96, 96), (224, 224)]
@@ -51,10 +53,10 @@ def test_hue_of_every_colour_there_is(shift):
     colours = np.arange(1 << 24, dtype=np.uint32)
     image = np.stack([colours >> 16, (colours >> 8) & 255, colours & 255], -1).astype(np.uint8)
     image = image.reshape(4096, 4096, 3)
-    slots = np.zeros(kernels.SLOTS)
+    slots = np.zeros(SLOTS)
     slots[0] = shift
     made = np.empty_like(image)
-    engine._call_one(image[None], made[None], engine._address(kernels.hue), slots)
+    engine._call_one(image[None], made[None], engine._address(color.hue), slots)
     h, s, v = Image.fromarray(image).convert("HSV").split()
     turned = Image.fromarray(np.asarray(h) + np.uint8(shift))
     assert np.array_equal(made, np.asarray(Image.merge("HSV", (turned, s, v)).convert("RGB")))

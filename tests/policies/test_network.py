@@ -9,7 +9,7 @@ import torch
 from threadpoolctl import ThreadpoolController
 
 from coviews import CoviewsError, space
-from coviews.policies.blas import one_thread
+from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.network import NetworkSettings, PolicyNetwork
 from naive_network import loud, naive_evaluate, naive_weights
 
@@ -198,10 +198,10 @@ def test_a_choice_that_is_certain_is_certain():
     assert np.isfinite(made.gradient(1.0, 1.0)).all()
 
 
-def test_one_thread_is_given_back_however_the_callers_overlap():
+def test_the_number_of_threads_is_restored_however_the_callers_overlap():
     blas = ThreadpoolController().select(user_api="blas")
     with blas.limit(limits=2):
-        first, second = one_thread(), one_thread()
+        first, second = one_blas_thread(), one_blas_thread()
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)

@@ -7,7 +7,7 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 
-from coviews.cli.options import Text, check_range
+from coviews.cli.options import SpaceName, check_range
 from coviews.data.choice import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
@@ -30,7 +30,7 @@ def preview(
     pairs: int = 3,
     seed: int = 0,
     size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
-    space: Text = None,
+    space: SpaceName = None,
     magnitude: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
     crop: bool = True,
     flip: bool = True,

@@ -72,26 +72,38 @@ class SimCLR:
         return Subpolicies(chosen, ops, generator.integers(0, chosen.levels, ops.shape, np.int16))
 
 
+# Their docstrings are the docs' table of view sources.
 def _random(views: int = 2, steps: int = 2, space_name: str = STANDARD) -> ViewSource:
+    """The paper's baseline: two operations, uniform, of any strength (steps of a thousandth), always applied."""
     binned = space_name in ("randaugment", "trivialaugment")  # these have levels of their own
     return Uniform(space(space_name, levels=None if binned else FINE), steps, 1.0, views)
 
 
 def _uniform(views: int = 2, steps: int = 2, p: float = 0.8, space_name: str = STANDARD) -> ViewSource:
+    """The untrained policy: two operations, uniform over operations and 11 levels, each applied with probability 0.8.
+
+    The control for what learning adds.
+    """
     return Uniform(space(space_name), steps, p, views)
 
 
 def _randaugment(views: int = 2, steps: int = 2, magnitude: int = 9) -> ViewSource:
+    """Two operations at one magnitude of 31 bins, of either sign.
+
+    The same bytes as torchvision's `RandAugment` on Pillow images.
+    """
     if type(magnitude) is not int or not 0 <= magnitude <= 30:
         raise CoviewsError(f"RandAugment's magnitude must be 0..30, not {magnitude}")
     return Binned(space("randaugment"), steps, magnitude, views)
 
 
 def _trivialaugment(views: int = 2) -> ViewSource:
+    """One operation of any strength: the same bytes as torchvision's `TrivialAugmentWide` on Pillow images."""
     return Binned(space("trivialaugment"), 1, None, views)
 
 
 def _simclr(views: int = 2, jitter: float = 0.8, grey: float = 0.2) -> ViewSource:
+    """The hand-tuned recipe: with probability 0.8 colour jitter (four changes in any order), with 0.2 grey."""
     return SimCLR(views, jitter, grey)
 
 
@@ -102,6 +114,12 @@ FIXED: dict[str, Callable[..., ViewSource]] = {
     "trivialaugment": _trivialaugment,
     "simclr": _simclr,
 }
+
+
+def view_sources_table() -> tuple[list[str], list[list[str]]]:
+    """Every fixed view source, for the docs: the heads of the columns, and a row of text for each."""
+    rows = [[f"`{name}`", " ".join((inspect.getdoc(make) or "").split())] for name, make in FIXED.items()]
+    return ["name", "what it draws"], rows
 
 
 def view_source(name: str, **options: object) -> ViewSource:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from coviews.errors import CoviewsError
-from coviews.policies import blas, lstm
+from coviews.policies import lstm
+from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.lstm import Array
 
 LONGEST = 1024  # steps in all: beyond it, a number in a call or in a file is surely a mistake
@@ -125,7 +126,7 @@ class PolicyNetwork:
         hidden, before, after, squashed = np.zeros((4, len(uniform), self.settings.hidden), self.flat.dtype)
         w = self.split(self.flat)
         token = self._tokens(np.full(len(ops), self.n_ops), np.full(len(ops), self.n_levels))  # the start
-        with blas.one_thread():
+        with one_blas_thread():
             table = _input_table(w)
             for t in range(self._length):
                 gates = token @ table

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError
 from coviews.ops.space import Space
-from coviews.policies import blas, lstm
+from coviews.policies import lstm
+from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.learned import AnyPolicy
 from coviews.policies.network import PolicyNetwork
 from coviews.policies.tilted import TiltedPolicy
@@ -91,7 +92,7 @@ def policy_statistics(policy: AnyPolicy, generator: np.random.Generator | None =
     levels = np.zeros((length, n_ops, network.n_levels))
     uncertainty = np.zeros(length)
     pairs = np.zeros((steps, steps, n_ops, n_ops))
-    with blas.one_thread(), np.errstate(all="ignore"):  # what is not finite is said below
+    with one_blas_thread(), np.errstate(all="ignore"):  # what is not finite is said below
         walk = _Walk(network, generator)
         for t in range(length):
             p, q = walk.step()  # (n, O), and the levels given the operation

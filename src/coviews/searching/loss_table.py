@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
-from coviews.policies import blas
+from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.fixed import FIXED
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 from coviews.policies.tilted import COOPERATIVE, Effects, Tilt, TiltedPolicy, level_bins
@@ -249,7 +249,7 @@ class LossTable:
     def _solve(self, *parts: Equations) -> Numbers:
         gram, right = (sum(part) for part in zip(*((p.gram, p.right) for p in parts), strict=True))
         gram.flat[:: self._features + 1] += self.settings.ridge
-        with blas.one_thread():
+        with one_blas_thread():
             solved: Numbers = np.linalg.solve(gram, right)
         return solved
 
