@@ -8,7 +8,7 @@ import tyro
 from numpy.typing import NDArray
 
 from coviews.cli.options import Text, check_range
-from coviews.data.choice import varied
+from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views

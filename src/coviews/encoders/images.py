@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from coviews.data.load import ImageSet, load_images
-from coviews.data.pictures import extensions, read_header
+from coviews.data.picture_reader import extensions, read_header
 from coviews.encoders.architectures import check_encoder
 from coviews.encoders.open import OpenedEncoder
 from coviews.errors import CoviewsError, unknown

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coviews.data.choice import varied
+from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.encoders.features import features
 from coviews.encoders.images import move_to_device, normalisation, own_data, run_images
