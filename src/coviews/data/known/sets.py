@@ -54,7 +54,7 @@ def _cifar(
     label_key, names_key = keys
     return KnownSet(
         splits={"train": [f"{folder}/{name}" for name in train], "test": [f"{folder}/{test}"]},
-        downloads=dict.fromkeys(("train", "test"), file),
+        downloads=dict.fromkeys(("train", "test"), archive),
         read=lambda paths: [read_cifar(path, label_key) for path in paths],
         classes=lambda root: read_cifar_classes(root / folder / meta, names_key),
         shared=[f"{folder}/{meta}"],
