@@ -236,7 +236,7 @@ def data_help() -> str:
 def formats_table() -> tuple[tuple[str, str], list[tuple[str, str]]]:
     """The heads and rows of a table of the formats, in Markdown."""
     rows = [
-        (format.about, ", ".join(f"`{example}`" for example in format.examples) or "the object itself, in Python")
+        (format.about, ", ".join(f"`{example}`" for example in format.examples) or "the object, in Python")
         for format in FORMATS
     ]
     return ("what you have", "what you write"), rows
