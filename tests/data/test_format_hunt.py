@@ -56,7 +56,7 @@ def test_it_can_be_trained_on(raw, tmp_path):
 
 
 def test_it_is_in_the_help_text_and_in_the_table(raw):
-    assert data_help().startswith("Raw bytes (.rawgray), a folder of images, ")
+    assert data_help().startswith("Raw bytes (.rawgray); a folder of images; ")
     heads, rows = formats_table()
     assert ("raw bytes (.rawgray)", "`scan.rawgray`") in rows
     assert all(len(row) == len(heads) for row in rows)

@@ -13,7 +13,10 @@ import tyro
 
 import coviews
 from coviews.cli.compare import SharedSettings, compare, reproduce
-from coviews.cli.encoder import embed, evaluate, export, neighbours
+from coviews.cli.embed import embed
+from coviews.cli.encoder import evaluate
+from coviews.cli.export import export
+from coviews.cli.neighbours import neighbours
 from coviews.cli.pretrain import pretrain, starting_settings
 from coviews.cli.preview import preview
 from coviews.cli.report import report, watch

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from coviews.cli.options import Data, Int, MaybePath, Text
+from coviews.console.options import Data, Int, MaybePath, Text
 from coviews.runs.settings import PretrainSettings
 
 

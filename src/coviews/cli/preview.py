@@ -7,7 +7,7 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 
-from coviews.cli.options import Text, check_range
+from coviews.console.options import Text, check_range
 from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError

@@ -94,7 +94,7 @@ class _NamedSet(Format):
     """A known data set by its name, in the folder of such sets."""
 
     names = tuple(KNOWN_SETS)
-    about = f"the name of a known set ({', '.join(names)}; with a split: stl10:train+unlabeled)"
+    about = f"the name of a known set ({', '.join(names)}, or with a split: stl10:train+unlabeled)"
     examples = ("cifar10", "cifar10:test", "stl10:train+unlabeled", "svhn:train+extra")
 
     def open(self, data: Any, request: ImageRequest) -> Source:
@@ -229,7 +229,7 @@ def open_data(data: Any, request: ImageRequest) -> Source:
 def data_help() -> str:
     """All that the command line accepts as data, in one sentence for the help text."""
     *abouts, last = [format.about for format in FORMATS if format.examples]
-    text = f"{', '.join(abouts)}, or {last}."
+    text = f"{'; '.join(abouts)}; or {last}."
     return text[0].upper() + text[1:]
 
 
