@@ -21,7 +21,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from coviews.console.display import Display
+from coviews.console.progress import Display
 from coviews.encoders.file import save_encoder
 from coviews.encoders.frozen import evaluating
 from coviews.encoders.method import build_method
@@ -144,7 +144,7 @@ class Trainer:
         self.asked = Asked()
         self.closing = contextlib.ExitStack()  # what is to be let go of at the end
         with fabric.rank_zero_first(local=True):  # one process downloads or fills the cache, the others find it there
-            shown = fabric.is_global_zero and display.wanted
+            shown = fabric.is_global_zero and display.enabled
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
                 self.images, self.test = load_data(settings, data, fabric.world_size, shown)

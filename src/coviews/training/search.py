@@ -1,12 +1,13 @@
 """`search`: what the trainer, and anyone with a loop of their own, calls every K epochs."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coviews.console.progress import shown
 from coviews.errors import CoviewsError
 from coviews.ops.images import Images
 from coviews.ops.space import STANDARD, space
@@ -100,7 +101,7 @@ def search(
                 stacklevel=2,
             )
         ppo, history = PPO(policy, scorer, generator, made.ppo), []
-        for step in _shown(ppo, made.ppo.iterations, progress):
+        for step in shown(ppo, "search" if progress else "", made.ppo.iterations, _figures):
             history.append(step)
             if on_step is not None:
                 on_step(step)
@@ -127,17 +128,5 @@ def _reference(settings: SearchSettings, policy: Policy, source: ViewSource | No
     return source
 
 
-def _shown(steps: PPO, total: int, progress: bool) -> Iterator[SearchStep]:
-    """The same steps, with a bar that shows the reward."""
-    if not progress:
-        yield from steps
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("search"), BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-    with Progress(*columns, transient=True) as bar:
-        task = bar.add_task("", total=total)
-        for step in steps:
-            shown = f"reward {step.reward:.3f}, over the bound {step.over:.0%}, entropy {step.entropy:.2f}"
-            bar.update(task, advance=1, description=shown)
-            yield step
+def _figures(step: SearchStep) -> str:
+    return f"reward {step.reward:.3f}, over the bound {step.over:.0%}, entropy {step.entropy:.2f}"
