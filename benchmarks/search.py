@@ -23,6 +23,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from coviews.training.scorer import Scorer, encoder_losses
 from rich.console import Console
 from rich.table import Table
 from torch import nn
@@ -46,7 +47,6 @@ from coviews.policies.fixed import Uniform
 from coviews.policies.learned import Policy
 from coviews.policies.subpolicy import Subpolicies
 from coviews.searching.ppo import PPO, Scores
-from coviews.training.scorer import Scorer, encoder_losses
 from measure import options, versions, write
 from network_torch import TorchPPO, check_twin
 

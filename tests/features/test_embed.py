@@ -464,3 +464,15 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     assert "(40, 256) a/0.png ('a', 'b')" in capsys.readouterr().out
     for name in ("map.png", "pair.png", "mine.parquet", "encoder.safetensors", "encoder.safetensors.json"):
         assert Path(name).stat().st_size > 100
+
+
+def test_options_as_a_whole_or_by_name(run, tmp_path):
+    some = coviews.EmbedOptions(subset="20", batch_size=8, progress=False)
+    assert coviews.embed(run, options=some).shape[0] == 20
+    assert coviews.embed(run, options=some, subset=10).shape[0] == 10  # a name changes one of them
+    with pytest.raises(CoviewsError, match="unknown option 'sise': did you mean 'size'"):
+        coviews.embed(run, sise=3)
+    with pytest.raises(CoviewsError, match="--batch-size must be at least 1"):
+        coviews.EmbedOptions(batch_size=0)
+    with pytest.raises(CoviewsError, match="unknown format 'onx': did you mean 'onnx'"):
+        coviews.export(run, options=coviews.ExportOptions(out=tmp_path / "e.onnx"), format="onx")

@@ -7,11 +7,11 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from coviews.searching.adam import Adam
 
 from coviews import CoviewsError, space
 from coviews.policies.learned import Policy
 from coviews.policies.network import NetworkSettings
-from coviews.searching.adam import Adam
 from coviews.searching.ppo import PPO, PPOSettings, Scores
 from naive_network import loud, naive_evaluate, naive_weights
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from coviews.training.scorer import Scorer, encoder_losses
 from torch import nn
 from torch.nn import functional as F
 
@@ -17,7 +18,6 @@ from coviews.encoders.frozen import evaluating
 from coviews.methods.losses import chance_loss
 from coviews.policies.fixed import Uniform
 from coviews.policies.subpolicy import Subpolicies
-from coviews.training.scorer import Scorer, encoder_losses
 
 PAPER_SPACE = coviews.space("autoaugment")
 UNIFORM = Uniform(PAPER_SPACE, 2, 0.8)

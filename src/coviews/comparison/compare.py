@@ -20,8 +20,8 @@ from coviews.comparison.results import MEASURES, Results, collect, read_results
 from coviews.comparison.standings import Rows, main_measure, scores, standings
 from coviews.comparison.verdict import sentence
 from coviews.comparison.workers import Workers
-from coviews.console.display import Display, duration
 from coviews.console.options import replaced
+from coviews.console.progress import Display, duration
 from coviews.errors import CoviewsError
 from coviews.evaluation.text_tables import as_text
 from coviews.files.lock import lock_folder

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from coviews.comparison.results import MEASURES, Result, Results
 from coviews.comparison.verdict import paired
-from coviews.console.display import duration
+from coviews.console.progress import duration
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coviews.comparison.plan import Job
-from coviews.console.display import Display, duration
+from coviews.console.progress import Display, duration
 from coviews.errors import CoviewsError
 from coviews.runs.settings_file import settings_yaml
 from coviews.training.signals import Stopped, StopRequest, listening

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from coviews.data.choice import varied
-from coviews.data.imageset import ImageSet
+from coviews.data.imageset import ImageSet, varied
 from coviews.encoders.features import check_features, feature_batches
 from coviews.encoders.frozen import device_of, evaluating, seeded
 from coviews.encoders.images import move_to_device
