@@ -12,7 +12,7 @@ from coviews.data.choice import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
-from coviews.pictures.picture_file import check_picture, save_picture
+from coviews.pictures.drawing import check_picture, save_picture
 from coviews.pictures.view_sheet import contact_sheet
 from coviews.policies.fixed import view_source
 from coviews.policies.learned import load_policy

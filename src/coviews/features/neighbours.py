@@ -17,8 +17,8 @@ from coviews.encoders.images import move_to_device, normalisation, own_data, run
 from coviews.encoders.open import open_encoder
 from coviews.errors import CoviewsError
 from coviews.evaluation.knn import nearest
-from coviews.pictures.neighbour_sheet import Neighbour, Row, neighbour_sheet
-from coviews.pictures.picture_file import check_picture, save_picture
+from coviews.pictures.drawing import check_picture, save_picture
+from coviews.pictures.neighbour_sheet import Neighbour, NeighbourRow, neighbour_sheet
 
 AT_RANDOM = 6  # queries if none are given
 MOST_ROWS = 30  # queries on one sheet
@@ -158,14 +158,14 @@ def without_own(
 
 def neighbour_row(
     made: Neighbours, i: int, pixels: NDArray[np.uint8], lines: tuple[str, ...], place: int | None
-) -> Row:
+) -> NeighbourRow:
     """What is shown of query `i`; its class is known if it is one of the images, at `place`."""
     images, labels = made.images, made.images.labels
     beside = []
     for j, similarity in zip(made.indices[i], made.similarities[i], strict=True):
         same = None if place is None or labels is None else bool(labels[j] == labels[place])
         beside.append(Neighbour(images.images[j], (f"{similarity:.3f}", *image_lines(images, int(j))), same))
-    return Row(Neighbour(pixels, lines), beside)
+    return NeighbourRow(Neighbour(pixels, lines), beside)
 
 
 def image_lines(images: ImageSet, i: int) -> tuple[str, ...]:

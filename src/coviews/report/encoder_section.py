@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from html import escape
 
-from coviews.pictures.neighbour_sheet import Neighbour
-from coviews.pictures.neighbour_sheet import Row as NeighbourRow
+from coviews.pictures.neighbour_sheet import Neighbour, NeighbourRow
 from coviews.report import sections
 from coviews.report.gallery import Picture, picture
 
