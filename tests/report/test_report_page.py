@@ -17,9 +17,9 @@ from coviews.report.page import run_charts
 from coviews.report.plotly_figures import figure, text
 from coviews.report.record import read_run
 from coviews.report.reward_chart import reward_chart
-from coviews.report.several_runs import comparison_charts, read_runs, write_comparison
-from coviews.report.summary import duration, facts, sentence
-from coviews.report.write import write_report
+from coviews.report.several_runs import read_runs, several_runs_charts
+from coviews.report.summary import duration_in_words, facts, sentence
+from coviews.report.write import write_report, write_reports
 from report_runs import HOSTILE, make_run
 from small_runs import SMALL
 
@@ -95,13 +95,13 @@ def test_the_numbers_are_those_of_the_policies(tmp_path):
 
 def test_the_summary_says_what_happened(tmp_path):
     run = read_run(make_run(tmp_path / "run"))
-    said = {fact.what: f"{fact.value} {fact.more}" for fact in facts(run)}
+    said = {fact.name: f"{fact.value} {fact.note}" for fact in facts(run)}
     assert said["kNN accuracy"].startswith("26.0 % untrained 20.0 %")
     assert said["Linear probe"].startswith("75.0 %")
     assert said["Time"] == "22 s 27% of it in 2 searches"
     assert "1 could not be read" in said["Images"]
     assert sentence(run) == "simclr on resnet8, trained on 60 images of shapes:60 with coviews views: 6 epochs in 22 s."
-    assert [duration(s) for s in (7, 750, 3723)] == ["7 s", "12 min 30 s", "1 h 2 min"]
+    assert [duration_in_words(s) for s in (7, 750, 3723)] == ["7 s", "12 min 30 s", "1 h 2 min"]
 
 
 @pytest.mark.parametrize("views", ["random", "randaugment", "hardviews"])
@@ -187,7 +187,7 @@ def test_names_are_shown_as_text(tmp_path):
     assert "<b>bold" not in body_of(page)
     assert "&lt;img src=x" in body_of(page)
     assert data_of(page)["charts"]["confusion"]["data"][0]["y"][0] == text(HOSTILE)
-    both = write_comparison([run, make_run(tmp_path / "other")], tmp_path / "both.html").read_text()
+    both = write_reports([run, make_run(tmp_path / "other")], tmp_path / "both.html")[0].read_text()
     assert "<img src=x" not in body_of(both)
 
 
@@ -200,7 +200,7 @@ def test_nothing_is_fetched_from_anywhere(tmp_path):
 
 def test_runs_side_by_side(tmp_path):
     one, other = make_run(tmp_path / "one"), make_run(tmp_path / "two", views="indepviews", seed=3)
-    page = write_comparison([one, other], tmp_path / "both.html").read_text()
+    page = write_reports([one, other], tmp_path / "both.html")[0].read_text()
     data = data_of(page)["charts"]
     assert {"compare-knn", "compare-knn-time", "compare-loss", "current-1", "current-2", "lift-1", "lift-2"} <= set(
         data
@@ -214,7 +214,7 @@ def test_runs_side_by_side(tmp_path):
     assert "indepviews" in differing
     assert "batch_size" not in differing
     fixed = make_run(tmp_path / "three", views="random")
-    assert "Comparison" in write_comparison([one, other, fixed], tmp_path / "all.html").read_text()
+    assert "Comparison" in write_reports([one, other, fixed], tmp_path / "all.html")[0].read_text()
 
 
 def test_every_chart_is_a_file_and_always_the_same(tmp_path):
@@ -226,7 +226,7 @@ def test_every_chart_is_a_file_and_always_the_same(tmp_path):
     some = [chart for chart in run_charts(run) if chart.key in ("loss", "lift", "operations")]
     for path in figures.write_figures(some, tmp_path / "b"):
         assert path.read_bytes() == (tmp_path / "a" / path.name).read_bytes(), path.name
-    assert "lift-2" in {chart.key for chart in comparison_charts(read_runs([run.path, run.path]))}
+    assert "lift-2" in {chart.key for chart in several_runs_charts(read_runs([run.path, run.path]))}
 
 
 def test_without_matplotlib_figures_say_what_to_install(tmp_path, monkeypatch):
