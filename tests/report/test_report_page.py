@@ -19,7 +19,9 @@ from coviews.report.record import read_run
 from coviews.report.reward_chart import reward_chart
 from coviews.report.several_runs import read_runs, several_runs_charts
 from coviews.report.summary import duration_in_words, facts, sentence
+from coviews.report.training_charts import search_charts
 from coviews.report.write import write_report, write_reports
+from coviews.searching.measures import SearchMeasure
 from report_runs import HOSTILE, make_run
 from small_runs import SMALL
 
@@ -102,6 +104,29 @@ def test_the_summary_says_what_happened(tmp_path):
     assert "1 could not be read" in said["Images"]
     assert sentence(run) == "simclr on resnet8, trained on 60 images of shapes:60 with coviews views: 6 epochs in 22 s."
     assert [duration_in_words(s) for s in (7, 750, 3723)] == ["7 s", "12 min 30 s", "1 h 2 min"]
+
+
+def test_any_search_is_drawn_by_its_measures(tmp_path):
+    """Numbers over the epochs, lists over the iterations; records without a value are left out."""
+    run = make_run(tmp_path / "run", policies=0)
+    with open(run / "metrics.jsonl", "a") as file:
+        for epoch, more in ((2, {"gain": 0.25, "trace": [1.0, 3.0]}), (4, {"gain": 0.5, "trace": [5.0]}), (6, {})):
+            file.write(json.dumps({"kind": "search", "epoch": epoch, **more}) + "\n")
+    measures = (
+        SearchMeasure("gain", "Gain", "More is better.", "share", percent=True),
+        SearchMeasure("trace", "Trace", "Less is better."),
+        SearchMeasure("absent", "Absent", ""),
+    )
+    gain, trace = search_charts(read_run(run), measures)
+    assert (gain.key, gain.title, gain.x_title, gain.y_title, gain.percent) == (
+        "search-gain", "Gain", "epoch", "share", True,
+    )  # fmt: skip
+    assert [(line.x, line.y) for line in gain.lines] == [([2.0, 4.0], [0.25, 0.5])]
+    assert gain.alt == "Gain from epoch 2 to 4: from 25.0% to 50.0%. More is better."
+    assert [(line.name, line.x, line.y) for line in trace.lines] == [
+        ("before epoch 2", [1.0, 2.0], [1.0, 2.0]), ("before epoch 4", [1.0], [5.0]),
+    ]  # fmt: skip
+    assert trace.alt == "Trace, 2 searches: in the last one it goes from 5.000 to 5.000. Less is better."
 
 
 @pytest.mark.parametrize("views", ["random", "randaugment", "hardviews"])

@@ -39,12 +39,12 @@ def comparison_html(
 
 
 def _about(results: Results) -> str:
-    made = sorted({r.made for r in results.runs})
-    if not made:
+    versions = sorted({r.made for r in results.runs})
+    if not versions:
         return "No run is done yet."
     learned, judged = results.runs[0].images
     images = f"{learned:,} images to learn from" + (f", {judged:,} to judge" if judged else "")
     return (
         f"Mean and standard deviation over pretraining seeds; {images}. The difference is paired over the seeds. "
-        f"Made with {'; '.join(made)}."
+        f"Made with {'; '.join(versions)}."
     )

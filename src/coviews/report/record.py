@@ -74,7 +74,7 @@ class RunRecord:
 
     @property
     def alike(self) -> dict[int, AnyPolicy]:
-        """The policies that can be compared: those with the operations and steps of the newest."""
+        """The policies that can be compared: those with the same operations and steps as the newest."""
         kinds = {epoch: (p.space, p.views, p.steps) for epoch, p in self.policies.items()}
         return {epoch: p for epoch, p in self.policies.items() if kinds[epoch] == kinds[max(kinds)]}
 

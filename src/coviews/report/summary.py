@@ -17,21 +17,21 @@ class Fact:
 
 
 def sentence(run: RunRecord) -> str:
-    """What was trained, on what, and how far it got."""
+    """The method, the images, the views and the epochs of a run."""
     config, start = run.config, run.start
     images = number(start, "images")
-    many = f"{images:,.0f} images of {data_name(run)}" if images else data_name(run)
+    data = f"{images:,.0f} images of {data_name(run)}" if images else data_name(run)
     epochs = number(config, "epochs")
     done = f"{run.epochs_done} of {epochs:.0f} epochs" if epochs and not run.finished else f"{run.epochs_done} epochs"
     spent = run.seconds()
     time = f" in {duration_in_words(spent)}" if spent else ""
     state = "" if run.finished else " It is not finished."
     model = f"{config.get('method', 'An encoder')} on {config.get('encoder', 'an unknown encoder')}"
-    return f"{model}, trained on {many} with {config.get('views', 'unknown')} views: {done}{time}.{state}"
+    return f"{model}, trained on {data} with {config.get('views', 'unknown')} views: {done}{time}.{state}"
 
 
 def facts(run: RunRecord) -> list[Fact]:
-    """The cards at the top of the page; what is not known is left out."""
+    """The cards at the top of the page; unknown facts are left out."""
     every = (_quality(run), _evaluated(run), _preferred(run), _cooperation(run), _time(run), _data(run))
     return [fact for fact in every if fact is not None]
 
@@ -46,7 +46,7 @@ def duration_in_words(seconds: float) -> str:
 
 
 def data_name(run: RunRecord) -> str:
-    """What the run calls its images."""
+    """The name of the run's images."""
     return str(run.config.get("data", "unknown images"))
 
 
@@ -122,7 +122,7 @@ def _data(run: RunRecord) -> Fact | None:
     size = " x ".join(f"{side:.0f}" for side in sides[:2] if side)
     colour = {1.0: "grey", 3.0: "colour"}.get(sides[2] or 0.0, "")
     classes = run.start.get("classes")
-    named = f"{len(classes)} classes" if isinstance(classes, list) and classes else "no labels"
+    class_count = f"{len(classes)} classes" if isinstance(classes, list) and classes else "no labels"
     broken = number(run.start, "broken") or 0
-    lost = f"{broken:.0f} could not be read" if broken else ""
-    return Fact("Images", f"{images:,.0f}", ", ".join(t for t in (size, colour, named, lost) if t))
+    unread = f"{broken:.0f} could not be read" if broken else ""
+    return Fact("Images", f"{images:,.0f}", ", ".join(t for t in (size, colour, class_count, unread) if t))

@@ -56,8 +56,8 @@ TABLE_MEASURES = (
     SearchMeasure(
         "hardness",
         "Hardness of the policy",
-        "The policy prefers pairs that the table expects to be hard.",
-        "of the way from the prior's loss to that of lost images",
+        "How far the expected loss has moved from the prior's towards that of lost images.",
+        "of the way to lost images",
         percent=True,
     ),
     SearchMeasure(
