@@ -14,7 +14,7 @@ from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
 from coviews.ops.space import STANDARD
 from coviews.ops.space import space as make_space
-from coviews.pictures.picture_file import check_picture, save_picture
+from coviews.pictures.drawing import check_picture, save_picture
 from coviews.pictures.view_sheet import contact_sheet
 from coviews.policies.fixed import view_source
 from coviews.policies.learned import load_policy

@@ -36,9 +36,9 @@ def watch(
         run: The run's folder.
         port: Where to serve it; by default a free one.
     """
-    from coviews.report.encoder_examples import try_encoder
+    from coviews.report.encoder_examples import make_encoder_examples
     from coviews.report.watch import Watched
 
-    with Watched(run, port, try_encoder) as server:
+    with Watched(run, port, make_encoder_examples) as server:
         print(f"open {server.address} (Ctrl-C ends it)", flush=True)
         server.serve_forever()

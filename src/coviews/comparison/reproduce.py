@@ -151,12 +151,12 @@ def _figures(found: Recipe, made: Comparison, folder: Path) -> list[Path]:
     if found.shows == "table":
         return []
     from coviews.report.figures import write_figures
-    from coviews.report.several_runs import comparison_charts, read_runs
+    from coviews.report.several_runs import read_runs, several_runs_charts
 
     done = {(r.variant, r.seed) for r in made.results.runs}
     runs = [folder / "runs" / job.name for job in made.plan.jobs if job.seed == 0 and (job.variant, 0) in done]
     kinds = {"evolution": ("current",), "co-occurrence": ("co-occurrence", "lift")}[found.shows]
-    charts = [c for c in comparison_charts(read_runs(runs)) if c.key.startswith(kinds)]
+    charts = [c for c in several_runs_charts(read_runs(runs)) if c.key.startswith(kinds)]
     return write_figures(charts, folder / "figures")
 
 

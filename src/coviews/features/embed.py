@@ -25,7 +25,7 @@ from coviews.features.map import MAP_POINTS, check_map, feature_map
 from coviews.features.parts import FeatureParts
 from coviews.features.store import check_feature_file, read_features, write_features
 from coviews.ops.images import Images
-from coviews.pictures.picture_file import check_picture, save_picture
+from coviews.pictures.drawing import check_picture, save_picture
 
 
 @dataclass(frozen=True, eq=False)

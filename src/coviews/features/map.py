@@ -10,7 +10,7 @@ from PIL import Image
 from coviews.console.progress import waiting
 from coviews.encoders.features import Features
 from coviews.errors import CoviewsError, unknown
-from coviews.pictures.map_picture import scatter
+from coviews.pictures.map_picture import draw_map
 
 MAP_METHODS = ("pca", "umap")
 MAP_POINTS = 10_000  # more hide each other, and UMAP takes long
@@ -63,7 +63,7 @@ def feature_map(
             points, axes = umap_points(features, seed), ("", "")
     shown = f"{len(points):,} of {of:,} images" if of and of > len(points) else f"{len(points):,} images"
     note = f"a dot for each of {shown}, placed by {how}; what lies close is alike to the encoder"
-    return scatter(points, labels, classes, title=title, note=note, axes=(axes[0], axes[1]), seed=seed)
+    return draw_map(points, labels, classes, title=title, note=note, axes=(axes[0], axes[1]), seed=seed)
 
 
 def unit_length(features: Features) -> NDArray[np.float64]:

@@ -20,8 +20,8 @@ from coviews.encoders.open import open_encoder
 from coviews.errors import CoviewsError
 from coviews.evaluation.knn import nearest
 from coviews.features.feature_options import NeighboursOptions
-from coviews.pictures.neighbour_sheet import Neighbour, Row, neighbour_sheet
-from coviews.pictures.picture_file import check_picture, save_picture
+from coviews.pictures.drawing import check_picture, save_picture
+from coviews.pictures.neighbour_sheet import Neighbour, NeighbourRow, neighbour_sheet
 
 AT_RANDOM = 6  # queries if none are given
 MOST_ROWS = 30  # queries on one sheet
@@ -139,14 +139,14 @@ def without_own(
 
 def neighbour_row(
     result: Neighbours, i: int, pixels: NDArray[np.uint8], lines: tuple[str, ...], place: int | None
-) -> Row:
+) -> NeighbourRow:
     """The row of query `i` on the sheet; its class is known if it is one of the images, at `place`."""
     images, labels = result.images, result.images.labels
     tiles = []
     for j, similarity in zip(result.indices[i], result.similarities[i], strict=True):
         same = None if place is None or labels is None else bool(labels[j] == labels[place])
         tiles.append(Neighbour(images.images[j], (f"{similarity:.3f}", *image_lines(images, int(j))), same))
-    return Row(Neighbour(pixels, lines), tiles)
+    return NeighbourRow(Neighbour(pixels, lines), tiles)
 
 
 def image_lines(images: ImageSet, i: int) -> tuple[str, ...]:

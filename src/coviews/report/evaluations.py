@@ -1,17 +1,18 @@
 """The evaluations of a run, as far as its evaluations.jsonl has them."""
 
-from html import escape
 from typing import Any
+
+from markupsafe import Markup
 
 from coviews.report.charts import Chart, Matrix
 from coviews.report.record import RunRecord, number
-from coviews.report.sections import cards, notes, table
+from coviews.report.rendering import HtmlTable, render
 from coviews.report.summary import Fact, accuracy, results_of
 
 _CLASSES = 100  # more make no readable matrix
 
 
-def evaluation_parts(run: RunRecord) -> tuple[str, list[Chart]]:
+def evaluation_parts(run: RunRecord) -> tuple[Markup, list[Chart]]:
     """The last evaluation in numbers, all of them as a table, and the last confusion matrix."""
     rows: list[list[str]] = []
     charts: list[Chart] = []
@@ -27,17 +28,17 @@ def evaluation_parts(run: RunRecord) -> tuple[str, list[Chart]]:
         confused = _confusion(found)
         charts = [confused] if confused is not None else charts
     if not run.evaluations:
-        return "", []
+        return Markup(), []
     last = results_of(run.evaluations[-1])
-    listed = (
-        table(
-            ["evaluation", "features of", "linear probe", "kNN", "linear probe of whole images", "the paper's probe"],
-            rows,
-        )
-        if rows
-        else ""
+    heads = ["evaluation", "features of", "linear probe", "kNN", "linear probe of whole images", "the paper's probe"]
+    body = render(
+        "evaluation.html",
+        facts=_facts(last),
+        evaluations=HtmlTable(heads, rows),
+        classes=_by_class(last),
+        reasons=_reasons(last),
     )
-    return cards(_facts(last)) + listed + _by_class(last) + notes("Not measured", _reasons(last)), charts
+    return body, charts
 
 
 def _facts(found: dict[str, Any]) -> list[Fact]:
@@ -57,7 +58,7 @@ def _facts(found: dict[str, Any]) -> list[Fact]:
     return facts
 
 
-def _by_class(found: dict[str, Any]) -> str:
+def _by_class(found: dict[str, Any]) -> HtmlTable:
     listed = found.get("per_class")
     rows = []
     for row in listed if isinstance(listed, list) else ():
@@ -65,11 +66,7 @@ def _by_class(found: dict[str, Any]) -> str:
             values = [number(row, name) for name in ("images", "linear", "knn")]
             shown = ["" if v is None else f"{v:,.0f}" if i == 0 else f"{100 * v:.1f} %" for i, v in enumerate(values)]
             rows.append([str(row["class"]), *shown])
-    if not rows:
-        return ""
-    title = escape("Accuracy by class, in the last evaluation")
-    made = table(["class", "images", "linear probe", "kNN"], rows)
-    return f"<details><summary>{title}</summary>{made}</details>"
+    return HtmlTable(["class", "images", "linear probe", "kNN"], rows)
 
 
 def _reasons(found: dict[str, Any]) -> list[str]:
