@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from coviews.encoders.file import load_encoder
     from coviews.encoders.pixels import to_tensors
     from coviews.evaluation.evaluate import Evaluation, evaluate
+    from coviews.evaluation.options import EvaluateOptions
     from coviews.features.embed import Embedding, embed
     from coviews.features.neighbours import Neighbours, neighbours
     from coviews.methods.losses import info_nce
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 _LATE = {
     "Comparison": "coviews.comparison.compare",
     "Embedding": "coviews.features.embed",
+    "EvaluateOptions": "coviews.evaluation.options",
     "Evaluation": "coviews.evaluation.evaluate",
     "Exported": "coviews.encoders.export",
     "Neighbours": "coviews.features.neighbours",
@@ -67,6 +69,7 @@ __all__ = [
     "Comparison",
     "CoviewsError",
     "Embedding",
+    "EvaluateOptions",
     "Evaluation",
     "Exported",
     "ImageSet",

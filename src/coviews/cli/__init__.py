@@ -13,7 +13,8 @@ import tyro
 
 import coviews
 from coviews.cli.compare import SharedSettings, compare, reproduce
-from coviews.cli.encoder import embed, evaluate, export, neighbours
+from coviews.cli.encoder import embed, export, neighbours
+from coviews.cli.evaluate import evaluate_command
 from coviews.cli.pretrain import pretrain, starting_settings
 from coviews.cli.preview import preview
 from coviews.cli.report import report, watch
@@ -22,7 +23,7 @@ from coviews.errors import CoviewsError, unknown
 COMMANDS: dict[str, Callable[..., None]] = {
     "preview": preview,
     "pretrain": pretrain,
-    "evaluate": evaluate,
+    "evaluate": evaluate_command,
     "embed": embed,
     "export": export,
     "neighbours": neighbours,

@@ -20,7 +20,7 @@ from coviews.runs.settings import PretrainSettings, read_settings
 FORMAT = 2  # of the checkpoint; goes up when one version would misread another's
 # all that a run writes: what --overwrite may delete
 _OURS = ("config.yaml", "metrics.jsonl", "broken.txt", "checkpoints", "policies", "tensorboard", "encoder.safetensors",
-         "report.html", "evaluations.jsonl", ".lock")  # fmt: skip
+         "report.html", "evaluations.jsonl", ".evaluations.jsonl.lock", ".lock")  # fmt: skip
 
 
 class Run:
