@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from coviews.encoders.file import load_encoder
     from coviews.encoders.pixels import to_tensors
     from coviews.evaluation.evaluate import Evaluation, evaluate
+    from coviews.evaluation.options import EvaluateOptions
     from coviews.features.embed import Embedding, embed
     from coviews.features.feature_options import EmbedOptions, NeighboursOptions
     from coviews.features.neighbours import Neighbours, neighbours
@@ -45,6 +46,7 @@ _LATE = {
     "Comparison": "coviews.comparison.compare",
     "EmbedOptions": "coviews.features.feature_options",
     "Embedding": "coviews.features.embed",
+    "EvaluateOptions": "coviews.evaluation.options",
     "Evaluation": "coviews.evaluation.evaluate",
     "ExportOptions": "coviews.encoders.encoder_options",
     "Exported": "coviews.encoders.export",
@@ -73,6 +75,7 @@ __all__ = [
     "CoviewsError",
     "EmbedOptions",
     "Embedding",
+    "EvaluateOptions",
     "Evaluation",
     "ExportOptions",
     "Exported",

@@ -19,7 +19,7 @@ from coviews.errors import CoviewsError, unknown
 COMMANDS = {
     "preview": "coviews.cli.preview",
     "pretrain": "coviews.cli.pretrain",
-    "evaluate": "coviews.cli.encoder",
+    "evaluate": "coviews.cli.evaluate",
     "embed": "coviews.cli.embed",
     "export": "coviews.cli.export",
     "neighbours": "coviews.cli.neighbours",
@@ -66,7 +66,7 @@ def _run(arguments: list[str]) -> None:
 def _function(command: str, arguments: list[str]) -> Callable[..., None]:
     """The command's function; its options start from what a preset, a file or a run says, where it takes settings."""
     module = importlib.import_module(COMMANDS[command])
-    function: Callable[..., None] = getattr(module, command)
+    function: Callable[..., None] = getattr(module, f"{command}_command")
     start = getattr(module, "starting_options", {}).get(command)
     return function if start is None else functools.partial(function, settings=start(arguments))
 

@@ -31,7 +31,7 @@ class SharedSettings(PretrainSettings):
         return PretrainSettings(**{f.name: getattr(self, f.name) for f in dataclasses.fields(PretrainSettings)})
 
 
-def compare(
+def compare_command(
     settings: Annotated[SharedSettings, tyro.conf.arg(name="")],
     options: Annotated[CompareOptions, tyro.conf.arg(name="")],
     *,
@@ -64,7 +64,7 @@ def compare(
         raise failure(comparison.failed)
 
 
-def reproduce(
+def reproduce_command(
     options: Annotated[ReproduceOptions, tyro.conf.arg(name="")],
     name: ReproduceName = "",
     *,

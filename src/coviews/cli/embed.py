@@ -12,7 +12,7 @@ from coviews.features.feature_options import EmbedOptions
 DEFAULTS = EmbedOptions(out=Path("features.npz"))
 
 
-def embed(
+def embed_command(
     run: Source,
     *,
     data: Data = None,

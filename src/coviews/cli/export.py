@@ -12,7 +12,7 @@ from coviews.encoders.encoder_options import ExportOptions
 DEFAULTS = ExportOptions()
 
 
-def export(run: Source, *, options: Annotated[ExportOptions, tyro.conf.arg(name="")] = DEFAULTS) -> None:
+def export_command(run: Source, *, options: Annotated[ExportOptions, tyro.conf.arg(name="")] = DEFAULTS) -> None:
     """Write the encoder to files that need no coviews, and print the Python that loads them.
 
     Args:

@@ -12,7 +12,7 @@ from coviews.features.feature_options import NeighboursOptions
 DEFAULTS = NeighboursOptions(out=Path("neighbours.png"))
 
 
-def neighbours(
+def neighbours_command(
     run: Source,
     *,
     data: Data = None,

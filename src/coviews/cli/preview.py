@@ -31,7 +31,7 @@ def _operations(default: str) -> str:
 SpaceName = Annotated[str | None, tyro.conf.arg(metavar="STR", help_behavior_hint=_operations)]
 
 
-def preview(
+def preview_command(
     data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[DATA]")] = "shapes",
     *,
     views: str = "random",

@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 
-def report(
+def report_command(
     runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")],
     *,
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
@@ -25,7 +25,7 @@ def report(
         print(f"wrote {path}")
 
 
-def watch(
+def watch_command(
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")],
     *,
     port: int = 0,

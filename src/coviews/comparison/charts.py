@@ -4,13 +4,15 @@ import statistics
 from collections.abc import Sequence
 
 from coviews.comparison.results import Results
+from coviews.evaluation.measures import MEASURES
 from coviews.report.charts import Chart, Line, LineChart
 
 
 def progress_charts(results: Results, variants: Sequence[str]) -> list[Chart]:
     """Two charts; none before the first run is done."""
     labelled = any(r.accuracy for r in results.runs)
-    measure, unit = ("kNN accuracy", "accuracy in %") if labelled else ("RankMe", "RankMe")
+    measure = MEASURES["knn" if labelled else "rankme"]
+    quantity, unit = (f"{measure.title} accuracy", "accuracy in %") if labelled else (measure.title, measure.title)
     charts: list[Chart] = []
     for by_time in (False, True):
         lines = [line for name in variants if (line := _line(results, name, by_time)) is not None]
@@ -18,8 +20,8 @@ def progress_charts(results: Results, variants: Sequence[str]) -> list[Chart]:
             continue
         over = "time" if by_time else "epochs"
         ends = ", ".join(f"{line.name} {line.y[-1]:.1f}" for line in lines)
-        alt = f"{measure} over {over}, mean of the seeds; at the end: {ends}."
-        key, title = f"accuracy-{over}", f"{measure} over {over}"
+        alt = f"{quantity} over {over}, mean of the seeds; at the end: {ends}."
+        key, title = f"accuracy-{over}", f"{quantity} over {over}"
         charts.append(LineChart(key, title, "minutes" if by_time else "epoch", unit, lines, alt))
     return charts
 

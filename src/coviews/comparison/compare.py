@@ -16,13 +16,14 @@ from coviews.comparison.charts import progress_charts
 from coviews.comparison.options import CompareOptions
 from coviews.comparison.page import comparison_html
 from coviews.comparison.plan import VIEWS, Job, Plan, named_variants, read_variants, view_variants
-from coviews.comparison.results import MEASURES, Results, collect, read_results
+from coviews.comparison.results import Results, collect, read_results
 from coviews.comparison.standings import Rows, main_measure, scores, standings
-from coviews.comparison.verdict import sentence
+from coviews.comparison.verdict import winner_sentence
 from coviews.comparison.workers import Workers
 from coviews.console.options import replaced
 from coviews.console.progress import Display, duration
 from coviews.errors import CoviewsError
+from coviews.evaluation.measures import MEASURES
 from coviews.evaluation.text_tables import as_text
 from coviews.files.lock import lock_folder
 from coviews.runs.settings import PretrainSettings
@@ -49,8 +50,8 @@ class Comparison:
         """Who wins."""
         measure = main_measure(self.results)
         if measure is None:
-            return sentence({}, "") if self.results.runs else "No run is done yet."
-        return sentence(scores(self.results, list(self.plan.variants), measure), MEASURES[measure])
+            return winner_sentence({}, "") if self.results.runs else "No run is done yet."
+        return winner_sentence(scores(self.results, list(self.plan.variants), measure), MEASURES[measure].title)
 
     def __rich__(self) -> RenderableType:
         return Group(rich_table(self.table), Text(self.sentence))
@@ -136,13 +137,14 @@ def carry_out(plan: Plan, out: Path, *, jobs: int = 1, dry_run: bool = False, pr
             workers = Workers(out, expected, jobs, threads, display)
 
             def keep(job: Job) -> str:
-                found = collect(job, workers.run_folder(job), threads)
-                if found is None:
+                result = collect(job, workers.run_folder(job), threads)
+                if result is None:
                     raise CoviewsError(f"{workers.run_folder(job)} is finished, but its results cannot be found")
-                results.runs.append(found)
+                results.runs.append(result)
                 results.save(out / RESULTS)
-                told = " · ".join(f"{MEASURES[m]} {value:.1f} %" for m, value in found.accuracy.items())
-                return f"{told or 'RankMe {:.1f}'.format(found.quality['rankme'])} · {duration(found.seconds)}"
+                values = [f"{MEASURES[m].title} {value:.1f} {MEASURES[m].unit}" for m, value in result.accuracy.items()]
+                values = values or [f"{MEASURES['rankme'].title} {result.quality['rankme']:.1f}"]
+                return " · ".join([*values, duration(result.seconds)])
 
             for job in list(to_do):  # trained and judged, but cut off before it was noted
                 if collect(job, workers.run_folder(job), threads) is not None:

@@ -13,11 +13,12 @@ from coviews.comparison.compare import Comparison, carry_out, protocol, rich_tab
 from coviews.comparison.options import ReproduceOptions
 from coviews.comparison.paper_tables import JUDGED_ON, Recipe, chosen, recipe
 from coviews.comparison.plan import Plan
-from coviews.comparison.results import MEASURES, Results
-from coviews.comparison.standings import Rows, scores, spread
-from coviews.comparison.verdict import sentence
+from coviews.comparison.results import Results
+from coviews.comparison.standings import Rows, mean_and_deviation, scores
+from coviews.comparison.verdict import winner_sentence
 from coviews.console.options import replaced
 from coviews.errors import CoviewsError
+from coviews.evaluation.measures import MEASURES
 from coviews.evaluation.text_tables import as_text
 from coviews.runs.settings_file import changed_settings
 
@@ -60,7 +61,7 @@ class Reproduction:
             found = scores(self.comparison.results, [variant(row, column) for row in self.rows], measure)
             by_row = {row: found[variant(row, column)] for row in self.rows}
             if any(by_row.values()):
-                said.append(f"{column}: {sentence(by_row, MEASURES[measure])}")
+                said.append(f"{column}: {winner_sentence(by_row, MEASURES[measure].title)}")
         return said
 
     def __rich__(self) -> RenderableType:
@@ -135,7 +136,7 @@ def _cell(found: Recipe, results: Results, row: str, first: str, column: str) ->
     runs = results.of(variant(row, column))
     if found.measure != "overhead":
         measure = _measure(found, results)
-        return spread([r.accuracy[measure] for r in runs if measure in r.accuracy])
+        return mean_and_deviation([r.accuracy[measure] for r in runs if measure in r.accuracy])
     base = {r.seed: r.seconds for r in results.of(variant(first, column))}
     extra = [r.seconds / base[r.seed] - 1 for r in runs if r.seed in base]
     return f"{statistics.fmean(extra):.2f}" if extra and row != first else "–"

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from coviews.policies.subpolicy import Subpolicies
 
 GREY = (128, 128, 128)
+AREA = (0.2, 1.0)  # of a random crop, the least and the largest as shares of the image
+RATIO = (3 / 4, 4 / 3)  # of its width to its height
 
 _KERNEL = types.void(
     types.CPointer(types.uint8), types.CPointer(types.uint8), types.intp, types.intp, types.intp,
@@ -38,8 +40,8 @@ def make_views(
     subpolicies: "Subpolicies",
     generator: np.random.Generator,
     *,
-    crop: tuple[float, float] | None = (0.2, 1.0),
-    ratio: tuple[float, float] = (3 / 4, 4 / 3),
+    crop: tuple[float, float] | None = AREA,
+    ratio: tuple[float, float] = RATIO,
     flip: float = 0.5,
     fill: Sequence[int] = GREY,
     threads: int | None = None,
@@ -63,7 +65,7 @@ def make_views(
             processes that share a batch then make the same views as one process.
     """
     batch = check_images(images)
-    b, h, w = batch.shape[:3]
+    b = len(batch)
     count = len(range(len(subpolicies))[part or slice(None)])
     if count != b:
         raise CoviewsError(f"{count} subpolicies for {b} images: one for each image is needed")
@@ -75,16 +77,68 @@ def make_views(
     seeds = generator.integers(0, 2**64, (len(applied), applied.views), np.uint64)
     if part is not None:
         applied, seeds = applied[part], np.ascontiguousarray(seeds[part])
+    _fill_views(views, batch, subpolicies.space, applied.ops, applied.levels, seeds, settings, colour, threads)
+    return views
 
+
+def random_crops(
+    images: Images,
+    generator: np.random.Generator,
+    *,
+    area: tuple[float, float] | None = AREA,
+    flip: float = 0.0,
+    views: int = 1,
+) -> Images:
+    """Crop and flip at random, without operations: (B, H, W, C) uint8 -> crops (B, V, H, W, C).
+
+    Args:
+        images: as for `make_views`.
+        generator: draws the crops and flips.
+        area: the least and largest area of a crop, as shares of the image; None for no crop.
+        flip: the probability of a horizontal flip.
+        views: crops of each image.
+    """
+    batch = check_images(images)
+    crops = np.empty((len(batch), views, *images.shape[1:]), np.uint8)
+    operations = space(STANDARD)
+    identity = np.full((len(batch), views, 1), operations.identity, np.int16)
+    identity.flags.writeable = False  # as the arrays of subpolicies: the loop is compiled for that
+    seeds = generator.integers(0, 2**64, (len(batch), views), np.uint64)
+    settings = _crop_settings(area, RATIO, flip)
+    _fill_views(crops, batch, operations, identity, identity, seeds, settings, _colour(GREY), None)
+    return crops
+
+
+def _fill_views(
+    views: Images,
+    batch: Images,
+    operations: Space,
+    ops: NDArray[np.integer[Any]],
+    levels: NDArray[np.integer[Any]],
+    seeds: NDArray[np.uint64],
+    settings: NDArray[np.float64],
+    colour: NDArray[np.float64],
+    threads: int | None,
+) -> None:
+    """Write the views (B, V, H, W, C), in threads.
+
+    Args:
+        operations: the space that ops are indices of.
+        ops: (B, V, S), the steps of each view.
+        levels: (B, V, S).
+        seeds: (B, V), for what is drawn in a view: crop, flip, the place of a cutout.
+        settings: of crop and flip.
+        colour: of a cutout.
+    """
+    h, w = batch.shape[1:3]
     items = seeds.size
     workers = max(1, min(threads or _cores(), items))
     bounds = np.linspace(0, items, (4 * workers if workers > 1 else 1) + 1).astype(np.int64).tolist()
     _prepare()
     task = functools.partial(
-        _run, batch, views.reshape(items, -1), applied.ops.reshape(items, -1), applied.levels.reshape(items, -1),
-        subpolicies.space.parameters(h, w), _addresses(subpolicies.space), _address(resample.crop),
-        _LAYOUT, seeds.reshape(-1), settings, colour, subpolicies.space.identity,
-        subpolicies.views,
+        _run, batch, views.reshape(items, -1), ops.reshape(items, -1), levels.reshape(items, -1),
+        operations.parameters(h, w), _addresses(operations), _address(resample.crop),
+        _LAYOUT, seeds.reshape(-1), settings, colour, operations.identity, seeds.shape[1],
     )  # fmt: skip
     parts = itertools.pairwise(bounds)  # each worker takes the next part when it is free
 
@@ -97,7 +151,6 @@ def make_views(
     for other in others:
         if not other.cancel():  # if it has not started, no part is left for it
             other.result()
-    return views
 
 
 def apply_op(

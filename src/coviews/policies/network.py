@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from coviews.errors import CoviewsError
 from coviews.policies import lstm
+from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.lstm import Array
 
 LONGEST = 1024  # steps in all: beyond it, a number in a call or in a file is surely a mistake

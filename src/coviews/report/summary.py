@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from coviews.evaluation.measures import MAIN, MEASURES
 from coviews.report.policy_charts import favourites
 from coviews.report.record import RunRecord, number
 
@@ -53,15 +54,15 @@ def data_name(run: RunRecord) -> str:
 
 
 def accuracy(evaluation: Any, name: str) -> float | None:
-    """An accuracy of an evaluation in 0..1, wherever in it that stands."""
+    """An accuracy in 0..1, whether the results hold a number by this name or a dict with the accuracy."""
     if not isinstance(evaluation, dict):
         return None
-    found = number(evaluation.get(name), "accuracy")
-    return found if found is not None else number(evaluation, name)
+    share = number(evaluation.get(name), "accuracy")
+    return share if share is not None else number(evaluation, name)
 
 
 def results_of(evaluation: dict[str, Any]) -> dict[str, Any]:
-    """The results of a line of evaluations.jsonl, whether they stand in it or in a field of it."""
+    """The results in a line of evaluations.jsonl: the line itself, or a field of it."""
     for name in ("result", "results"):
         if isinstance(evaluation.get(name), dict):
             return evaluation[name]
@@ -69,21 +70,24 @@ def results_of(evaluation: dict[str, Any]) -> dict[str, Any]:
 
 
 def _quality(run: RunRecord) -> Fact | None:
-    for name, what, unit in (("knn", "kNN accuracy", " %"), ("rankme", "RankMe", "")):
-        epochs, values = run.series("look", name)
+    for name, suffix in (("knn", " accuracy"), ("rankme", "")):
+        measure, (epochs, values) = MEASURES[name], run.series("look", name)
         if values:
+            unit = f" {measure.unit}" if measure.unit else ""
             before = f"untrained {values[0]:.1f}{unit}" if epochs[0] == 0 and len(values) > 1 else ""
             judged = str(run.start.get("looks_at", "")) if name == "knn" else "no labels: dimensions in use"
             at = f"at epoch {epochs[-1]:.0f}" if not run.finished else ""
-            return Fact(what, f"{values[-1]:.1f}{unit}", "; ".join(t for t in (before, at, judged) if t))
+            return Fact(
+                measure.title + suffix, f"{values[-1]:.1f}{unit}", "; ".join(t for t in (before, at, judged) if t)
+            )
     return None
 
 
 def _evaluated(run: RunRecord) -> Fact | None:
     for evaluation in reversed(run.evaluations):
-        found = accuracy(results_of(evaluation), "linear")
-        if found is not None:
-            return Fact("Linear probe", f"{100 * found:.1f} %", "of the last evaluation")
+        share = accuracy(results_of(evaluation), MAIN)
+        if share is not None:
+            return Fact(MEASURES[MAIN].heading, f"{100 * share:.1f} %", "of the last evaluation")
     return None
 
 
