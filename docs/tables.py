@@ -11,14 +11,22 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from coviews.data.formats import formats_table
+from coviews.evaluation.measures import measures_table
+from coviews.methods.known import methods_table
 from coviews.ops.operations import operations_table
 from coviews.ops.space import spaces_table
 from coviews.policies.fixed import view_sources_table
+from coviews.searching.known import searches_table
 
 TABLES: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {  # each gives the heads and the rows
     "operations": operations_table,
     "spaces": spaces_table,
     "view sources": view_sources_table,
+    "methods": methods_table,
+    "searches": searches_table,
+    "measures": measures_table,
+    "formats": formats_table,
 }
 MARKED = re.compile(r"(<!-- table: ([^>]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -154,16 +154,18 @@ def carry_out(plan: Plan, out: Path, *, jobs: int = 1, dry_run: bool = False, pr
     return Comparison(out, plan, results, failed)
 
 
-def write_out(made: Comparison, title: str, figures: str | Path | None = None, tables: Sequence[Rows] = ()) -> None:
+def write_out(
+    comparison: Comparison, title: str, figures: str | Path | None = None, tables: Sequence[Rows] = ()
+) -> None:
     """The page, and the charts as files if they are wanted; then say what failed."""
     from coviews.report.figures import write_figures
     from coviews.report.page import write_page
 
-    shown = tables or [made.table]
-    html = comparison_html(title, made.sentence, made.results, made.plan, shown, made.path)
-    write_page(made.path / "comparison.html", html)
+    tables = tables or [comparison.table]
+    html = comparison_html(title, comparison.sentence, comparison.results, comparison.plan, tables, comparison.path)
+    write_page(comparison.path / "comparison.html", html)
     if figures is not None:
-        write_figures(progress_charts(made.results, list(made.plan.variants)), figures)
+        write_figures(progress_charts(comparison.results, list(comparison.plan.variants)), figures)
 
 
 def rich_table(rows: Rows) -> Table:
@@ -185,7 +187,7 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
 
     loaded: dict[Any, Any] = {}
     paces: dict[Any, Any] = {}
-    found = {}
+    seconds = {}
     for job in jobs:
         s = job.settings
         data = (s.data, s.test_data, s.size, s.channels, s.subset, s.subset_seed, s.data_root)
@@ -195,18 +197,18 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
         work = (data, s.encoder, s.method, s.batch_size, s.precision)
         if work not in paces:
             paces[work] = measured_pace(s, images, threads)
-        found[job.name] = expected_seconds(s, paces[work], len(images), 0 if test is None else len(test))
-    return found
+        seconds[job.name] = expected_seconds(s, paces[work], len(images), 0 if test is None else len(test))
+    return seconds
 
 
 def _announcement(plan: Plan, to_do: Sequence[Job], seconds: float, jobs: int) -> str:
     total, seeds = len(plan.jobs), len(plan.seeds)
-    said = f"{len(plan.variants)} variants x {seeds} seed{'s' if seeds > 1 else ''} = {total} runs"
+    runs = f"{len(plan.variants)} variants x {seeds} seed{'s' if seeds > 1 else ''} = {total} runs"
     if len(to_do) < total:
-        said += f", {total - len(to_do)} done"
+        runs += f", {total - len(to_do)} done"
     if not to_do:
-        return f"{said}: nothing is left to do"
-    return f"{said}; about {duration(seconds)} on this machine{f', {jobs} at once' if jobs > 1 else ''}"
+        return f"{runs}: nothing is left to do"
+    return f"{runs}; about {duration(seconds)} on this machine{f', {jobs} at once' if jobs > 1 else ''}"
 
 
 def _make_folder(path: Path) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from coviews.comparison.compare import Comparison, carry_out, protocol, rich_table, write_out
 from coviews.comparison.options import ReproduceOptions
-from coviews.comparison.paper_tables import JUDGED_ON, Recipe, chosen, recipe
+from coviews.comparison.paper_tables import JUDGED_ON, Recipe, recipe, select
 from coviews.comparison.plan import Plan
 from coviews.comparison.results import Results
 from coviews.comparison.standings import Rows, mean_and_deviation, scores
@@ -56,13 +56,13 @@ class Reproduction:
         """Who wins in each column, where accuracies are compared."""
         if self.comparison is None or self.recipe.measure == "overhead" or self.recipe.shows != "table":
             return []
-        measure, said = _measure(self.recipe, self.comparison.results), []
+        measure, sentences = _measure(self.recipe, self.comparison.results), []
         for column in self.columns:
-            found = scores(self.comparison.results, [variant(row, column) for row in self.rows], measure)
-            by_row = {row: found[variant(row, column)] for row in self.rows}
+            by_variant = scores(self.comparison.results, [variant(row, column) for row in self.rows], measure)
+            by_row = {row: by_variant[variant(row, column)] for row in self.rows}
             if any(by_row.values()):
-                said.append(f"{column}: {winner_sentence(by_row, MEASURES[measure].title)}")
-        return said
+                sentences.append(f"{column}: {winner_sentence(by_row, MEASURES[measure].title)}")
+        return sentences
 
     def __rich__(self) -> RenderableType:
         parts: list[RenderableType] = [Text(self.recipe.about)]
@@ -88,8 +88,8 @@ def reproduce(name: str, *, options: ReproduceOptions | None = None, **changes: 
         return Reproduction(paper_table, o.scale, [], [], None, [] if o.dry_run else _reward_figure(folder))
     if paper_table.measure == "overhead" and o.jobs > 1:
         raise CoviewsError("times are compared, and would disturb each other: --jobs must be 1 here")
-    rows = chosen(o.rows, paper_table.all_rows, "row")
-    columns = chosen(o.columns, paper_table.columns, "column")
+    rows = select(o.rows, paper_table.all_rows, "row")
+    columns = select(o.columns, paper_table.columns, "column")
     if o.data is not None:
         columns = columns[:1]
     shared = _shared_settings(o)
@@ -132,31 +132,31 @@ def variant(row: str, column: str) -> str:
     return f"{row}, {column}"
 
 
-def _cell(found: Recipe, results: Results, row: str, first: str, column: str) -> str:
+def _cell(paper_table: Recipe, results: Results, row: str, first: str, column: str) -> str:
     runs = results.of(variant(row, column))
-    if found.measure != "overhead":
-        measure = _measure(found, results)
+    if paper_table.measure != "overhead":
+        measure = _measure(paper_table, results)
         return mean_and_deviation([r.accuracy[measure] for r in runs if measure in r.accuracy])
     base = {r.seed: r.seconds for r in results.of(variant(first, column))}
     extra = [r.seconds / base[r.seed] - 1 for r in runs if r.seed in base]
     return f"{statistics.fmean(extra):.2f}" if extra and row != first else "–"
 
 
-def _measure(found: Recipe, results: Results) -> str:
+def _measure(paper_table: Recipe, results: Results) -> str:
     """The paper's probe where it was run."""
-    return "paper" if found.measure == "linear" and results.evaluation.get("paper") else found.measure
+    return "paper" if paper_table.measure == "linear" and results.evaluation.get("paper") else paper_table.measure
 
 
-def _figures(found: Recipe, made: Comparison, folder: Path) -> list[Path]:
+def _figures(paper_table: Recipe, comparison: Comparison, folder: Path) -> list[Path]:
     """The policies' charts of the first seed, side by side, as the paper's figures have them."""
-    if found.shows == "table":
+    if paper_table.shows == "table":
         return []
     from coviews.report.figures import write_figures
     from coviews.report.several_runs import read_runs, several_runs_charts
 
-    done = {(r.variant, r.seed) for r in made.results.runs}
-    runs = [folder / "runs" / job.name for job in made.plan.jobs if job.seed == 0 and (job.variant, 0) in done]
-    kinds = {"evolution": ("current",), "co-occurrence": ("co-occurrence", "lift")}[found.shows]
+    done = {(r.variant, r.seed) for r in comparison.results.runs}
+    runs = [folder / "runs" / job.name for job in comparison.plan.jobs if job.seed == 0 and (job.variant, 0) in done]
+    kinds = {"evolution": ("current",), "co-occurrence": ("co-occurrence", "lift")}[paper_table.shows]
     charts = [c for c in several_runs_charts(read_runs(runs)) if c.key.startswith(kinds)]
     return write_figures(charts, folder / "figures")
 

@@ -45,26 +45,26 @@ def read_weight(file: Any, name: str, shape: tuple[int, ...]) -> NDArray[np.floa
     """One array of an open policy file."""
     if name not in file.keys():  # noqa: SIM118 - it is no mapping
         raise CoviewsError(f"its weight {name!r} is missing")
-    found = tuple(file.get_slice(name).get_shape())
-    if found != shape:  # seen before any memory is asked for
-        raise CoviewsError(f"its weight {name!r} has the shape {found}, not {shape}")
+    actual = tuple(file.get_slice(name).get_shape())
+    if actual != shape:  # seen before any memory is asked for
+        raise CoviewsError(f"its weight {name!r} has the shape {actual}, not {shape}")
     weight = file.get_tensor(name)
     if weight.dtype != np.float32 or not np.isfinite(weight).all():
         raise CoviewsError(f"its weight {name!r} is not made of finite 32-bit numbers")
     return weight
 
 
-def describe_space(chosen: Space) -> dict[str, Any]:
+def describe_space(ops_space: Space) -> dict[str, Any]:
     """A space as plain JSON."""
-    told: dict[str, Any] = {
-        "name": chosen.name,
-        "ops": chosen.ops,
-        "values": chosen.values.tolist(),
-        "has_magnitude": chosen.has_magnitude.tolist(),
+    description: dict[str, Any] = {
+        "name": ops_space.name,
+        "ops": ops_space.ops,
+        "values": ops_space.values.tolist(),
+        "has_magnitude": ops_space.has_magnitude.tolist(),
     }
-    if chosen.levels > _MANY and chosen.name in SPACES:
-        told["values"] = {"levels": chosen.levels, "sum": _sum(chosen)}
-    return told
+    if ops_space.levels > _MANY and ops_space.name in SPACES:
+        description["values"] = {"levels": ops_space.levels, "sum": _sum(ops_space)}
+    return description
 
 
 def read_space(described: dict[str, Any]) -> Space:
@@ -72,18 +72,18 @@ def read_space(described: dict[str, Any]) -> Space:
     name, ops, values = described["name"], tuple(described["ops"]), described["values"]
     ours = name in SPACES
     if ours and isinstance(values, dict):
-        made = space(name, values["levels"])
-        same = made.ops == ops and _sum(made) == values["sum"]
+        ops_space = space(name, values["levels"])
+        same = ops_space.ops == ops and _sum(ops_space) == values["sum"]
     else:
-        made = Space(str(name), ops, np.array(values, np.float64))
-        same = not ours or made == space(name, made.levels)
-    if made.has_magnitude.tolist() != described["has_magnitude"] or not same:
+        ops_space = Space(str(name), ops, np.array(values, np.float64))
+        same = not ours or ops_space == space(name, ops_space.levels)
+    if ops_space.has_magnitude.tolist() != described["has_magnitude"] or not same:
         raise CoviewsError(
             f"it was learned in another space {name!r}, whose operations or values are not those of this version "
             "of coviews: install the version that wrote it"
         )
-    return made
+    return ops_space
 
 
-def _sum(chosen: Space) -> str:
-    return hashlib.sha256(chosen.values.astype("<f8").tobytes()).hexdigest()
+def _sum(ops_space: Space) -> str:
+    return hashlib.sha256(ops_space.values.astype("<f8").tobytes()).hexdigest()

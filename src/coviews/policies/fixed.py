@@ -58,18 +58,18 @@ class SimCLR:
 
     def sample(self, n: int, generator: np.random.Generator) -> Subpolicies:
         """Draw subpolicies for n images."""
-        chosen = space("simclr", levels=FINE)
+        jitter_space = space("simclr", levels=FINE)
         order = generator.permuted(np.tile(np.arange(4, dtype=np.int16), (n, self.views, 1)), axis=2)
         jittered = generator.random((n, self.views, 1)) < self.jitter
         greyed = generator.random((n, self.views, 1)) < self.grey
         ops = np.concatenate(
             [
-                np.where(jittered, order, chosen.identity),
-                np.where(greyed, chosen.index("Grayscale"), chosen.identity),
+                np.where(jittered, order, jitter_space.identity),
+                np.where(greyed, jitter_space.index("Grayscale"), jitter_space.identity),
             ],
             axis=2,
         )
-        return Subpolicies(chosen, ops, generator.integers(0, chosen.levels, ops.shape, np.int16))
+        return Subpolicies(jitter_space, ops, generator.integers(0, jitter_space.levels, ops.shape, np.int16))
 
 
 # Their docstrings are the docs' table of view sources.

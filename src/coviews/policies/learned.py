@@ -133,7 +133,7 @@ def _read(file: Any, described: dict[str, Any]) -> Policy:
     settings = NetworkSettings(**described["network"])
     shapes = weight_shapes(settings, len(where.ops), where.levels)
     weights = {name: read_weight(file, name, shape) for name, shape in shapes.items()}
-    made = Policy.untrained(
+    policy = Policy.untrained(
         where,
         np.random.default_rng(0),
         kind=described["kind"],
@@ -142,6 +142,6 @@ def _read(file: Any, described: dict[str, Any]) -> Policy:
         p=described["p"],
         settings=settings,
     )
-    made.network.flat[:] = np.concatenate([w.ravel() for w in weights.values()])
-    made.statistics.update(described["statistics"])
-    return made
+    policy.network.flat[:] = np.concatenate([w.ravel() for w in weights.values()])
+    policy.statistics.update(described["statistics"])
+    return policy

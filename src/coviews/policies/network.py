@@ -106,9 +106,9 @@ class PolicyNetwork:
 
     def astype(self, dtype: DTypeLike) -> "PolicyNetwork":
         """A copy that computes in another precision."""
-        made = copy.copy(self)
-        made.flat, made._one_hot = self.flat.astype(dtype), self._one_hot.astype(dtype)
-        return made
+        network = copy.copy(self)
+        network.flat, network._one_hot = self.flat.astype(dtype), self._one_hot.astype(dtype)
+        return network
 
     def split(self, flat: Array) -> dict[str, Array]:
         """Weights by name, as views into `flat`: the network's own, or a gradient."""
@@ -152,16 +152,16 @@ class PolicyNetwork:
         counts = self.counts[history[0, 1:]]
         np.multiply(levels.reshape(m, length).T, counts, out=history[1, 1:])
         tokens = self.tokens(*history.reshape(2, -1))  # ((T + 1) * m, K)
-        inputs, chosen = tokens[:-m], tokens[m:]
-        chosen_op, chosen_level = chosen[:, : self.n_ops], chosen[:, self.n_ops + 1 : -1]
+        inputs, outputs = tokens[:-m], tokens[m:]
+        op_outputs, level_outputs = outputs[:, : self.n_ops], outputs[:, self.n_ops + 1 : -1]
         counts = counts.reshape(-1, 1).astype(self.flat.dtype)
 
         w = self.split(self.flat)
         states = lstm.forward((inputs @ _input_table(w)).reshape(length, m, 4 * h), w["recurrent"])
         hidden = states.hidden[1:].reshape(-1, h)
-        head_input = _level_head_input(w, hidden, chosen_op)
+        head_input = _level_head_input(w, hidden, op_outputs)
         op, level = _Choice(_op_logits(w, hidden)), _Choice(_level_logits(w, head_input))
-        log_prob = op.log_prob(chosen_op) + counts * level.log_prob(chosen_level)
+        log_prob = op.log_prob(op_outputs) + counts * level.log_prob(level_outputs)
         entropy = op.entropy + counts * level.entropy
 
         def per_step(d: ArrayLike) -> Array:
@@ -174,15 +174,15 @@ class PolicyNetwork:
             flat = np.empty_like(self.flat)
             d = self.split(flat)
             d_log, d_ent = per_step(d_log_prob), per_step(d_entropy) / (self.views * self.steps)
-            d_op = op.gradient(chosen_op, d_log, d_ent)
-            d_level = level.gradient(chosen_level, d_log * counts, d_ent * counts)
+            d_op = op.gradient(op_outputs, d_log, d_ent)
+            d_level = level.gradient(level_outputs, d_log * counts, d_ent * counts)
             np.matmul(hidden.T, d_op, out=d["op_head"])
             np.matmul(head_input.T, d_level, out=d["level_head"])
             d_op.sum(0, out=d["op_bias"])
             d_level.sum(0, out=d["level_bias"])
             d_hidden = d_level @ w["level_head"].T
             if "drawn_op" in d:
-                np.matmul(chosen_op.T, d_hidden, out=d["drawn_op"])
+                np.matmul(op_outputs.T, d_hidden, out=d["drawn_op"])
             d_hidden += d_op @ w["op_head"].T
             d_gates, d["recurrent"][:] = lstm.backward(states, w["recurrent"], d_hidden.reshape(length, m, h))
             _write_input_gradient(w, inputs.T @ d_gates.reshape(-1, 4 * h), d)
@@ -292,13 +292,13 @@ class _Choice:
         self.p, self.log_p = p, logits
         self.entropy = -(p * logits).sum(1, keepdims=True)  # (k, 1)
 
-    def log_prob(self, chosen: Array) -> Array:
+    def log_prob(self, one_hot: Array) -> Array:
         """Of what a one-hot row chooses (k, 1)."""
-        return (chosen * self.log_p).sum(1, keepdims=True)
+        return (one_hot * self.log_p).sum(1, keepdims=True)
 
-    def gradient(self, chosen: Array, d_log_prob: Array, d_entropy: Array) -> Array:
+    def gradient(self, one_hot: Array, d_log_prob: Array, d_entropy: Array) -> Array:
         """By the logits, given that by log_prob and by entropy, each (k, 1)."""
-        return chosen * d_log_prob - self.p * (d_log_prob + d_entropy * (self.log_p + self.entropy))
+        return one_hot * d_log_prob - self.p * (d_log_prob + d_entropy * (self.log_p + self.entropy))
 
     def draw(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
         """The inverse of the cumulative distribution at (k,) numbers of 0..1."""

@@ -111,11 +111,12 @@ class Subpolicies:
         """The inverse of `to_json`, for the built-in spaces."""
         try:
             data = json.loads(text)
-            made = space(data["space"], levels=data["levels"])
+            ops_space = space(data["space"], levels=data["levels"])
             steps = [
-                [[(made.index(o), operator.index(k)) for o, k in v] for v in image] for image in data["subpolicies"]
+                [[(ops_space.index(op), operator.index(k)) for op, k in view] for view in image]
+                for image in data["subpolicies"]
             ]
-            return cls._from_steps(steps, made, float(data["p"]))
+            return cls._from_steps(steps, ops_space, float(data["p"]))
         except CoviewsError:
             raise
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:

@@ -63,10 +63,10 @@ class Effects:
         """(n, V, S) -> (n, V): what each view's steps add."""
         # step by step: NumPy is slow at sums over an axis of two
         flat, width = self.steps.reshape(len(self.steps), -1), self.steps.shape[2]
-        chosen = ops.astype(np.intp) * width + bins
+        cells = ops.astype(np.intp) * width + bins
         total = np.zeros(ops.shape[:2])
         for s in range(ops.shape[2]):
-            total += flat[s].take(chosen[:, :, s])
+            total += flat[s].take(cells[:, :, s])
         return total
 
     def of_pairs(self, ops: Whole) -> NDArray[np.float64]:
@@ -110,10 +110,10 @@ class TiltedPolicy:
         if self.views != 2:
             raise CoviewsError(f"a tilted policy draws pairs of views, and its prior {self.views}")
         n_ops, bins = len(self.space.ops), int(self._bins[-1]) + 1
-        wanted = (self.steps, n_ops, bins), (n_ops, n_ops)
-        found = self.effects.steps.shape, self.effects.pairs.shape
-        if found != wanted:
-            raise CoviewsError(f"the table's effects have the shapes {found}, and the prior needs {wanted}")
+        expected = (self.steps, n_ops, bins), (n_ops, n_ops)
+        actual = self.effects.steps.shape, self.effects.pairs.shape
+        if actual != expected:
+            raise CoviewsError(f"the table's effects have the shapes {actual}, and the prior needs {expected}")
         for name, low, high in (("keep", 0.0, 1.0), ("accepted", 1e-4, 1.0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
@@ -172,9 +172,9 @@ class TiltedPolicy:
             good |= np.arange(count)[:, None] < as_they_are
             as_they_are = np.maximum(as_they_are - count, 0)
             for u in range(units):
-                found = np.flatnonzero(good[:, u])[: len(rows[u])]
-                now, rows[u] = rows[u][: len(found)], rows[u][len(found) :]
-                ops[now, u], levels[now, u] = new_ops[found, u], new_levels[found, u]
+                accepted = np.flatnonzero(good[:, u])[: len(rows[u])]
+                now, rows[u] = rows[u][: len(accepted)], rows[u][len(accepted) :]
+                ops[now, u], levels[now, u] = new_ops[accepted, u], new_levels[accepted, u]
         whole = (n, 2, self.steps)
         return Subpolicies(self.space, ops.reshape(whole), levels.reshape(whole))
 
@@ -214,9 +214,9 @@ def read_tilted(file: Any, described: dict[str, Any]) -> TiltedPolicy:
         raise CoviewsError("its effects of pairs are not the same both ways")
     tilt = Tilt(**{name: _finite(value, name) for name, value in described["tilt"].items()})
     effects = Effects(steps, pairs, _finite(described["constant"], "constant"))
-    made = TiltedPolicy(prior, described["kind"], effects, tilt, described["keep"], described["accepted"])
-    made.statistics.update(described["statistics"])
-    return made
+    policy = TiltedPolicy(prior, described["kind"], effects, tilt, described["keep"], described["accepted"])
+    policy.statistics.update(described["statistics"])
+    return policy
 
 
 def _finite(value: Any, name: str) -> float:
