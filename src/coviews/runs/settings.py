@@ -46,7 +46,7 @@ class PretrainSettings:
 
     data: Annotated[
         tyro.conf.Positional[str],
-        tyro.conf.arg(metavar="[DATA]", help_behavior_hint=lambda default: f"{data_help()} {default}"),
+        tyro.conf.arg(metavar="[DATA]", help_behavior_hint=lambda default: f"{data_help()} (default: {default})"),
     ] = "shapes"
     """The images:"""
     out: Path | None = None
