@@ -7,10 +7,11 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 
-from coviews.cli.options import SpaceName, check_range
+from coviews.cli.options import check_range
 from coviews.data.choice import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
+from coviews.ops import space as spaces
 from coviews.ops.engine import make_views
 from coviews.pictures.picture_file import check_picture, save_picture
 from coviews.pictures.view_sheet import contact_sheet
@@ -19,6 +20,14 @@ from coviews.policies.learned import load_policy
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
 _ENOUGH = 128  # images of which a sheet shows some: no need to decode a whole large folder
+
+
+def _operations(default: str) -> str:
+    """The hint in the help of an option that names a space: the operations of the default space."""
+    return f"({spaces.STANDARD}: {', '.join(spaces.space(spaces.STANDARD).ops)})"
+
+
+SpaceName = Annotated[str | None, tyro.conf.arg(metavar="STR", help_behavior_hint=_operations)]
 
 
 def preview(

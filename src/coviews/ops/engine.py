@@ -59,43 +59,43 @@ def make_views(
         fill: the colour of a cutout, best the data set's mean.
         threads: how many threads work; all cores if None.
         out: where to write the views, to save the allocation.
-        part: which images of a larger batch these are; the subpolicies are those of the larger batch. Several
-            processes that share a batch then make the same views as one process.
+        part: the images are only these of a larger batch, for all of which there are subpolicies: several processes
+            that share a batch make the views that one process would.
     """
     batch = check_images(images)
     b, h, w = batch.shape[:3]
-    count = len(range(len(subpolicies))[part or slice(None)])
-    if count != b:
-        raise CoviewsError(f"{count} subpolicies for {b} images: one for each image is needed")
+    mine = range(len(subpolicies))[part or slice(None)]
+    if len(mine) != b:
+        raise CoviewsError(f"{len(mine)} subpolicies for {b} images: one for each image is needed")
     views = _output(out, (b, subpolicies.views, *images.shape[1:]), batch)
     colour, settings = _colour(fill), _crop_settings(crop, ratio, flip)
     if threads is not None and threads < 1:
         raise CoviewsError(f"threads must be at least 1, not {threads}")
-    applied = subpolicies.applied(generator)
-    seeds = generator.integers(0, 2**64, (len(applied), applied.views), np.uint64)
+    done = subpolicies.applied(generator)
+    seeds = generator.integers(0, 2**64, (len(done), done.views), np.uint64)
     if part is not None:
-        applied, seeds = applied[part], np.ascontiguousarray(seeds[part])
+        done, seeds = done[part], np.ascontiguousarray(seeds[part])
 
     items = seeds.size
-    workers = max(1, min(threads or _cores(), items))
-    bounds = np.linspace(0, items, (4 * workers if workers > 1 else 1) + 1).astype(np.int64).tolist()
+    count = max(1, min(threads or _cores(), items))
+    bounds = np.linspace(0, items, (4 * count if count > 1 else 1) + 1).astype(np.int64).tolist()
     _prepare()
     task = functools.partial(
-        _run, batch, views.reshape(items, -1), applied.ops.reshape(items, -1), applied.levels.reshape(items, -1),
+        _run, batch, views.reshape(items, -1), done.ops.reshape(items, -1), done.levels.reshape(items, -1),
         subpolicies.space.parameters(h, w), _addresses(subpolicies.space), _address(resample.crop),
         _LAYOUT, seeds.reshape(-1), settings, colour, subpolicies.space.identity,
         subpolicies.views,
     )  # fmt: skip
-    parts = itertools.pairwise(bounds)  # each worker takes the next part when it is free
+    parts = itertools.pairwise(bounds)  # each worker takes the next one when it is done
 
     def work() -> None:
         for first, last in parts:
             task(first, last)
 
-    others = [_pool(workers).submit(work) for _ in range(workers - 1)]
+    others = [_pool(count).submit(work) for _ in range(count - 1)]
     work()
     for other in others:
-        if not other.cancel():  # if it has not started, no part is left for it
+        if not other.cancel():  # one that has not begun has nothing left to do
             other.result()
     return views
 

@@ -14,12 +14,12 @@ from coviews.policies import lstm
 from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.lstm import Array
 
-LONGEST = 1024  # steps in all: beyond it, a number in a call or in a file is surely a mistake
+LONGEST = 1024  # steps in all: a larger number in a call or in a file is surely a mistake
 
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """The size of the network, and what its magnitude head sees."""
+    """The size of the network, and the input of its level head."""
 
     hidden: int = 64
     """Units of the LSTM."""
@@ -46,7 +46,7 @@ class NetworkSettings:
 
 
 class Evaluation(NamedTuple):
-    """How likely given subpolicies are."""
+    """The probabilities of some subpolicies."""
 
     log_prob: Array  # (n,), of all operations and levels of all views together
     entropy: Array  # (n,), the mean over the steps of the operation's entropy plus the level's
@@ -106,9 +106,9 @@ class PolicyNetwork:
 
     def astype(self, dtype: DTypeLike) -> "PolicyNetwork":
         """A copy that computes in another precision."""
-        made = copy.copy(self)
-        made.flat, made._one_hot = self.flat.astype(dtype), self._one_hot.astype(dtype)
-        return made
+        network = copy.copy(self)
+        network.flat, network._one_hot = self.flat.astype(dtype), self._one_hot.astype(dtype)
+        return network
 
     def split(self, flat: Array) -> dict[str, Array]:
         """Weights by name, as views into `flat`: the network's own, or a gradient."""
@@ -251,16 +251,16 @@ class _Choice:
         self.p, self.log_p = p, logits
         self.entropy = -(p * logits).sum(1, keepdims=True)  # (k, 1)
 
-    def log_prob(self, chosen: Array) -> Array:
-        """Of what a one-hot row chooses (k, 1)."""
-        return (chosen * self.log_p).sum(1, keepdims=True)
+    def log_prob(self, one_hot: Array) -> Array:
+        """The log-probability (k, 1) of the choice that each one-hot row stands for."""
+        return (one_hot * self.log_p).sum(1, keepdims=True)
 
-    def gradient(self, chosen: Array, d_log_prob: Array, d_entropy: Array) -> Array:
-        """By the logits, given that by log_prob and by entropy, each (k, 1)."""
-        return chosen * d_log_prob - self.p * (d_log_prob + d_entropy * (self.log_p + self.entropy))
+    def gradient(self, one_hot: Array, d_log_prob: Array, d_entropy: Array) -> Array:
+        """The gradient by the logits, from those by log_prob and by entropy, each (k, 1)."""
+        return one_hot * d_log_prob - self.p * (d_log_prob + d_entropy * (self.log_p + self.entropy))
 
     def draw(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The inverse of the cumulative distribution at (k,) numbers of 0..1."""
+        """The inverse of the cumulative distribution at (k,) numbers in 0..1."""
         cumulative = np.cumsum(self.p, axis=1, dtype=np.float64)
         # without the last column, so that no rounding leads past the end
         return (cumulative[:, :-1] < uniform[:, None] * cumulative[:, -1:]).sum(1)
