@@ -1,4 +1,4 @@
-"""The fixed view sources: what is drawn does not depend on any encoder."""
+"""The fixed view sources: their draws do not depend on any encoder."""
 
 import inspect
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Binned:
-    """RandAugment and TrivialAugment: any operation, at one bin of 0..30 or at any, of either sign."""
+    """RandAugment and TrivialAugment: any operation, at one bin or at any of 0..30, of either sign."""
 
     space: Space
     steps: int
@@ -58,18 +58,18 @@ class SimCLR:
 
     def sample(self, n: int, generator: np.random.Generator) -> Subpolicies:
         """Draw subpolicies for n images."""
-        jitter_space = space("simclr", levels=FINE)
+        simclr = space("simclr", levels=FINE)
         order = generator.permuted(np.tile(np.arange(4, dtype=np.int16), (n, self.views, 1)), axis=2)
         jittered = generator.random((n, self.views, 1)) < self.jitter
         greyed = generator.random((n, self.views, 1)) < self.grey
         ops = np.concatenate(
             [
-                np.where(jittered, order, jitter_space.identity),
-                np.where(greyed, jitter_space.index("Grayscale"), jitter_space.identity),
+                np.where(jittered, order, simclr.identity),
+                np.where(greyed, simclr.index("Grayscale"), simclr.identity),
             ],
             axis=2,
         )
-        return Subpolicies(jitter_space, ops, generator.integers(0, jitter_space.levels, ops.shape, np.int16))
+        return Subpolicies(simclr, ops, generator.integers(0, simclr.levels, ops.shape, np.int16))
 
 
 # Their docstrings are the docs' table of view sources.
@@ -144,7 +144,7 @@ def _check_option(name: str, value: object) -> None:
 # ------------------------------------------------------------------------- as plain JSON, without their space
 
 _KINDS: dict[str, type] = {"uniform": Uniform, "binned": Binned, "simclr": SimCLR}
-_MOST = 64  # steps or views: a file that asks for more is damaged
+_MOST = 64  # steps or views: a file with more is damaged
 
 
 def describe_source(source: ViewSource) -> dict[str, Any]:
@@ -158,9 +158,9 @@ def describe_source(source: ViewSource) -> dict[str, Any]:
     )
 
 
-def read_source(described: dict[str, Any], space: Space) -> ViewSource:
+def read_source(description: dict[str, Any], space: Space) -> ViewSource:
     """The inverse of `describe_source`."""
-    options = dict(described)
+    options = dict(description)
     name = options.pop("source")
     if name not in _KINDS:
         raise unknown("kind of view source", name, _KINDS)
