@@ -37,8 +37,8 @@ def seconds(systems: dict[str, Callable[[], object]], rounds: int, least: float)
 
 
 def versions(*packages: str) -> str:
-    found = [f"{p} {importlib.metadata.version(p)}" for p in packages]
-    return f"Python {platform.python_version()}, {platform.machine()}; " + ", ".join(found)
+    texts = [f"{p} {importlib.metadata.version(p)}" for p in packages]
+    return f"Python {platform.python_version()}, {platform.machine()}; " + ", ".join(texts)
 
 
 def write(path: Path | None, figures: dict[str, float]) -> None:

@@ -172,20 +172,20 @@ def apply_op(
         place: where the middle of a cutout is, as shares of width and height.
         fill: the colour of a cutout.
     """
-    ops = space(space_name)
-    op = ops.index(name)
-    if not isinstance(level, (int, np.integer)) or not 0 <= level < ops.levels:
-        raise CoviewsError(f"the level of {name} must be 0..{ops.levels - 1}, not {level}")
+    operations = space(space_name)
+    op = operations.index(name)
+    if not isinstance(level, (int, np.integer)) or not 0 <= level < operations.levels:
+        raise CoviewsError(f"the level of {name} must be 0..{operations.levels - 1}, not {level}")
     image = np.asarray(image)
     batch = check_images(image[None])
     h, w = batch.shape[1:3]
     slots = np.zeros(SLOTS)
-    slots[:PARAMETERS] = ops.parameters(h, w)[op, level]
+    slots[:PARAMETERS] = operations.parameters(h, w)[op, level]
     slots[PLACE:FILL] = place
     slots[FILL:] = _colour(fill)
     _prepare()
     result = np.empty_like(batch)
-    _call_one(batch, result, _address(ops.rows[op].kernel), slots)
+    _call_one(batch, result, _address(operations.rows[op].kernel), slots)
     return result.reshape(image.shape)
 
 
@@ -268,12 +268,12 @@ def _prepare() -> None:
     timer.start()
     try:
         pixel, view, crop = np.zeros((1, 1, 1, 3), np.uint8), np.zeros((1, 3), np.uint8), _address(resample.crop)
-        for ops in map(space, SPACES):
-            identity = np.full((1, 1), ops.identity, np.int16)
+        for operations in map(space, SPACES):
+            identity = np.full((1, 1), operations.identity, np.int16)
             identity.flags.writeable = False  # as the arrays of subpolicies are
             _run(
-                pixel, view, identity, identity, ops.parameters(1, 1), _addresses(ops),
-                crop, _LAYOUT, np.zeros(1, np.uint64), np.zeros(5), np.zeros(3), ops.identity, 1, 0, 1,
+                pixel, view, identity, identity, operations.parameters(1, 1), _addresses(operations),
+                crop, _LAYOUT, np.zeros(1, np.uint64), np.zeros(5), np.zeros(3), operations.identity, 1, 0, 1,
             )  # fmt: skip
         _call_one(pixel, pixel.copy(), crop, np.zeros(SLOTS))
     finally:
@@ -281,8 +281,8 @@ def _prepare() -> None:
 
 
 @functools.cache
-def _addresses(ops: Space) -> NDArray[np.int64]:
-    return np.array([_address(row.kernel) for row in ops.rows], np.int64)
+def _addresses(operations: Space) -> NDArray[np.int64]:
+    return np.array([_address(row.kernel) for row in operations.rows], np.int64)
 
 
 def _call_kernel(typingctx: Any, address: Any, src: Any, dst: Any, h: Any, w: Any, c: Any, p: Any) -> Any:

@@ -54,16 +54,16 @@ def read_weight(file: Any, name: str, shape: tuple[int, ...]) -> NDArray[np.floa
     return weight
 
 
-def describe_space(ops: Space) -> dict[str, Any]:
+def describe_space(operations: Space) -> dict[str, Any]:
     """A space as plain JSON."""
     description: dict[str, Any] = {
-        "name": ops.name,
-        "ops": ops.ops,
-        "values": ops.values.tolist(),
-        "has_magnitude": ops.has_magnitude.tolist(),
+        "name": operations.name,
+        "ops": operations.ops,
+        "values": operations.values.tolist(),
+        "has_magnitude": operations.has_magnitude.tolist(),
     }
-    if ops.levels > _MANY and ops.name in SPACES:
-        description["values"] = {"levels": ops.levels, "sum": _checksum(ops)}
+    if operations.levels > _MANY and operations.name in SPACES:
+        description["values"] = {"levels": operations.levels, "sum": _checksum(operations)}
     return description
 
 
@@ -72,18 +72,18 @@ def read_space(description: dict[str, Any]) -> Space:
     name, names, values = description["name"], tuple(description["ops"]), description["values"]
     built_in = name in SPACES
     if built_in and isinstance(values, dict):
-        ops = space(name, values["levels"])
-        same = ops.ops == names and _checksum(ops) == values["sum"]
+        operations = space(name, values["levels"])
+        same = operations.ops == names and _checksum(operations) == values["sum"]
     else:
-        ops = Space(str(name), names, np.array(values, np.float64))
-        same = not built_in or ops == space(name, ops.levels)
-    if ops.has_magnitude.tolist() != description["has_magnitude"] or not same:
+        operations = Space(str(name), names, np.array(values, np.float64))
+        same = not built_in or operations == space(name, operations.levels)
+    if operations.has_magnitude.tolist() != description["has_magnitude"] or not same:
         raise CoviewsError(
             f"it was learned in another space {name!r}, whose operations or values are not those of this version "
             "of coviews: install the version that wrote it"
         )
-    return ops
+    return operations
 
 
-def _checksum(ops: Space) -> str:
-    return hashlib.sha256(ops.values.astype("<f8").tobytes()).hexdigest()
+def _checksum(operations: Space) -> str:
+    return hashlib.sha256(operations.values.astype("<f8").tobytes()).hexdigest()

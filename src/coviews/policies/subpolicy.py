@@ -111,11 +111,10 @@ class Subpolicies:
         """The inverse of `to_json`, for the built-in spaces."""
         try:
             data = json.loads(text)
-            ops = space(data["space"], levels=data["levels"])
-            steps = [
-                [[(ops.index(o), operator.index(k)) for o, k in v] for v in image] for image in data["subpolicies"]
-            ]
-            return cls._from_steps(steps, ops, float(data["p"]))
+            operations = space(data["space"], levels=data["levels"])
+            index = operations.index
+            steps = [[[(index(o), operator.index(k)) for o, k in v] for v in image] for image in data["subpolicies"]]
+            return cls._from_steps(steps, operations, float(data["p"]))
         except CoviewsError:
             raise
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
