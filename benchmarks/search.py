@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from coviews.training.scorer import Scorer, encoder_losses
 from rich.console import Console
 from rich.table import Table
 from torch import nn
@@ -39,7 +40,6 @@ from coviews.ops.space import STANDARD, space
 from coviews.policies.fixed import Uniform
 from coviews.policies.learned import Policy
 from coviews.searching.ppo import PPO
-from coviews.training.scorer import Scorer, encoder_losses
 from measure import options, versions, write
 
 ITERATIONS = 100  # of a full search; fewer are timed where the encoder is large, and scaled

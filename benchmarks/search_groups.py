@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from coviews.training.scorer import Scorer, encoder_losses
 from torch import nn
 from torch.nn import functional as F
 
@@ -26,7 +27,6 @@ from coviews import PPOSettings
 from coviews.encoders.frozen import evaluating
 from coviews.policies.learned import Policy
 from coviews.searching.ppo import PPO, Scores
-from coviews.training.scorer import Scorer, encoder_losses
 from measure import versions
 from search_study import BASE, UNIFORM, judge, trained
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from coviews.training.scorer import Scorer, encoder_losses
 from torch import nn
 from torch.nn import functional as F
 
@@ -25,7 +26,6 @@ from coviews.encoders.frozen import evaluating
 from coviews.methods.heads import make_projector
 from coviews.policies.fixed import Uniform
 from coviews.policies.subpolicy import ViewSource
-from coviews.training.scorer import Scorer, encoder_losses
 from measure import versions
 
 UNIFORM = Uniform(coviews.space("autoaugment"), 2, 0.8)
