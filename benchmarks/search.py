@@ -23,7 +23,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from coviews.training.scorer import Scorer, encoder_losses
 from rich.console import Console
 from rich.table import Table
 from torch import nn

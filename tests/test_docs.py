@@ -68,7 +68,7 @@ def test_the_readme_runs(folder, monkeypatch):
     exec(views, names)
     assert names["x1"].shape == (140, 3, 32, 32)
     names["encoder"] = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, 4), torch.nn.ReLU(), torch.nn.Flatten())
-    names["settings"] = coviews.SearchSettings(coviews.PPOSettings(iterations=1))
+    names["settings"] = coviews.PPOSettings(iterations=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an encoder that is not trained
         exec(learn.replace("generator=generator)", "generator=generator, settings=settings)"), names)

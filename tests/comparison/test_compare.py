@@ -99,7 +99,7 @@ def test_other_settings_in_the_same_folder_are_refused(here, tmp_path):
 
 def test_one_failure_does_not_end_the_others(here, tmp_path, capsys):
     wrong = ["random", "coviews"]
-    search = dataclasses.replace(SEARCH, batch=64, ppo=dataclasses.replace(SEARCH.ppo, samples=16))
+    search = dataclasses.replace(SEARCH, batch=64, samples=16)
     out = tmp_path / "c"
     made = compare(
         settings=TINY.replaced(data="shapes:50", search=search), views=wrong, seeds=1, out=out, progress=False
@@ -233,7 +233,7 @@ def test_dry_run_says_how_long_and_does_nothing(tmp_path, capsys):
         (["--views", "random,random"], "random is named twice"),
         (["--views", ","], "nothing to compare"),
         (["--views", "simclr:3"], "'simclr:3' is no view source"),
-        (["--views", "coviews:tabel"], "coviews:ppo|table"),
+        (["--views", "coviews:tabel"], "coviews:table|ppo"),
         (["--seeds", "0"], "--seeds must be 1 or more"),
         (["--jobs", "0"], "--jobs must be 1 or more"),
         (["--probe-test-data", "x"], "--probe-test-data goes with --probe-data"),
@@ -258,7 +258,13 @@ def test_bad_input_is_said_before_anything_is_trained(tmp_path, capsys, argument
         ("a: {views: [", "is no YAML"),
         ("a: uniform", "a must be a mapping"),
         ("a: {seed: 3}", "a has a seed of its own"),
-        ("a: {search: {table: {hardnes: 1}}}", "did you mean 'search.table.hardness'"),
+        ("a: {search: {hardnes: 1}}", "did you mean 'search.hardness'"),
+        (
+            "a: {search: {iterations: 9}}",
+            "a: search.iterations is an option of the search ppo",
+        ),
+        ("a: {search: {by: ppo}}", "a: search.by is now called search.name"),
+        ("a: {method: byol, bank: 9}", "a: bank is an option of the method moco, and the method is byol"),
         ("a: {epochs: many}", "epochs"),
     ],
 )
@@ -296,7 +302,7 @@ def test_names_of_variants():
     assert list(found) == ["randaugment:15", "randaugment", "policy"]
     assert [s.magnitude for s in found.values()][:2] == [15, 9]
     by = view_variants(SMALL, ["coviews:table", "coviews", "indepviews:ppo"])
-    assert [(s.views, s.search.by) for s in by.values()] == [
+    assert [(s.views, s.search.name) for s in by.values()] == [
         ("coviews", "table"), ("coviews", "ppo"), ("indepviews", "ppo"),
     ]  # fmt: skip
     jobs = Plan(found, (3,)).jobs

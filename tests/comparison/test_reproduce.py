@@ -4,17 +4,18 @@ import dataclasses
 
 import pytest
 
-from coviews import SearchSettings, reproduce
+from coviews import PPOSettings, reproduce
 from coviews.cli import main
 from coviews.comparison import paper_tables as paper
 from coviews.comparison.paper_tables import RECIPES
+from coviews.searching.reward import BoundedReward
 from small_runs import SEARCH
 
 
 @pytest.fixture
 def quick(monkeypatch):
     """Searches of a moment."""
-    monkeypatch.setattr(paper, "SearchSettings", lambda by: dataclasses.replace(SEARCH, by=by))
+    monkeypatch.setattr(paper, "PPOSettings", lambda: SEARCH)
 
 
 @pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.shows != "reward"])
@@ -61,7 +62,8 @@ def test_the_papers_scale_is_the_papers():
                 settings = recipe.settings(row, column, "paper")
                 assert settings.encoder == "resnet50"
                 assert settings.epochs >= 200
-                assert settings.search.ppo == SearchSettings.paper().ppo
+                if settings.search.name == "ppo":
+                    assert dataclasses.replace(settings.search, reward=BoundedReward("ratio")) == PPOSettings.paper()
                 assert recipe.settings(row, column, "small").subset == "5000"
     th = RECIPES["ablation-threshold"].settings("th = 1.5", "SVHN", "paper")
     assert (th.data, th.search.reward.threshold, th.search.reward.bound) == ("svhn", 1.5, "ratio")

@@ -10,20 +10,24 @@ from torch import nn
 from torch.nn import functional as F
 
 from coviews import CoviewsError
-from coviews.methods.known import METHODS, make_method
+from coviews.methods.known import METHODS, make_method, method_settings
 from coviews.methods.losses import chance_loss
 
 NAMES = list(METHODS)
 SLOW = {"moco": ("key_encoder", "key_projector"), "byol": ("slow_encoder", "slow_projector")}
-QUEUE = 10
+BANK = 10
+
+
+def settings(name, **options):
+    return METHODS[name].settings_type(**options)
 
 
 def made(name, seed=0, **options):
     """A tiny method whose slow parts are not the same as the trained ones."""
     torch.manual_seed(seed)
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(12, 16), nn.BatchNorm1d(16), nn.ReLU())
-    options = {"queue": QUEUE, **options} if name == "moco" else options
-    method = make_method(name, encoder, 16, **options)
+    options = {"bank": BANK, **options} if name == "moco" else options
+    method = make_method(settings(name, **options), encoder, 16)
     with torch.no_grad():
         for part in SLOW.get(name, ()):
             for p in getattr(method, part).parameters():
@@ -70,7 +74,7 @@ def slow_losses(name, method, x1, x2):
 def test_losses_equal_the_slow_oracle(name, training):
     method, (x1, x2) = made(name).train(training), views()
     wanted = slow_losses(name, method, x1, x2)
-    losses = method.losses(x1, x2)
+    losses = method.losses([x1, x2])
     assert losses.each.shape == (4,)
     assert losses.each.tolist() == pytest.approx(wanted, abs=1e-5)
     assert losses.each.requires_grad
@@ -92,7 +96,7 @@ def test_compare_equals_the_slow_oracle(name):
     assert method.compare(a, b).tolist() == pytest.approx(wanted, abs=1e-5)
     assert method.compare(b, a).tolist() == pytest.approx(wanted, abs=1e-5)
     if name in ("simclr", "moco"):  # the reward's number is the loss itself
-        assert method.losses(x1, x2).each.tolist() == pytest.approx(wanted, abs=1e-5)
+        assert method.losses([x1, x2]).each.tolist() == pytest.approx(wanted, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -101,7 +105,7 @@ def test_views_that_lost_their_image_are_at_chance(name):
     a = method.embed(same)
     if name == "moco":
         method.bank[:] = a[1][:1]
-        assert method.chance(6) == math.log(1 + QUEUE)
+        assert method.chance(6) == math.log(1 + BANK)
     else:
         assert method.chance(6) == chance_loss(6)
     found = method.compare(a, a)
@@ -115,7 +119,7 @@ def test_views_that_lost_their_image_are_at_chance(name):
 def test_nothing_but_batch_statistics_changes_before_after_step(name, training):
     method, (x1, x2) = made(name).train(training), views()
     before, drawn = state(method), torch.get_rng_state()
-    losses = method.losses(x1, x2)
+    losses = method.losses([x1, x2])
     losses.each.mean().backward()
     method.compare(method.embed(x1), method.embed(x2))
     changed = {k for k, v in method.state_dict().items() if not torch.equal(v, before[k])}
@@ -127,7 +131,7 @@ def test_nothing_but_batch_statistics_changes_before_after_step(name, training):
 @pytest.mark.parametrize("name", NAMES)
 def test_only_what_is_trained_has_gradient(name):
     method, (x1, x2) = made(name).train(), views()
-    method.losses(x1, x2).each.mean().backward()
+    method.losses([x1, x2]).each.mean().backward()
     slow = SLOW.get(name, ())
     for key, p in method.named_parameters():
         if key.split(".")[0] in slow:
@@ -151,7 +155,7 @@ def test_the_target_gives_no_gradient(name, part):
     method = made(name)
     setattr(method, part, Held(getattr(method, part)))  # without the side that learns, nothing is left to learn from
     x1, x2 = (x.requires_grad_() for x in views())
-    assert not method.losses(x1, x2).each.requires_grad
+    assert not method.losses([x1, x2]).each.requires_grad
 
 
 def test_the_bank_holds_the_newest_keys_in_turn():
@@ -164,13 +168,13 @@ def test_the_bank_holds_the_newest_keys_in_turn():
         x1, x2 = views(3, step)
         with torch.no_grad():
             keys = copy.deepcopy(slow["key_projector"])(copy.deepcopy(slow["key_encoder"])(torch.cat([x1, x2])))
-        losses = method.losses(x1, x2)
+        losses = method.losses([x1, x2])
         optimizer.zero_grad()
         losses.each.mean().backward()
         optimizer.step()
         method.after_step(losses)
         for key in F.normalize(keys, dim=1).tolist():
-            places[place], place = key, (place + 1) % QUEUE
+            places[place], place = key, (place + 1) % BANK
         torch.testing.assert_close(method.bank, torch.tensor(places))
         assert int(method.pointer) == place
         for k, fast in (("key_encoder", method.encoder), ("key_projector", method.projector)):
@@ -182,18 +186,18 @@ def test_the_bank_holds_the_newest_keys_in_turn():
 
 
 def test_a_full_batch_just_fits_the_bank():
-    method = made("moco", queue=8)
-    method.after_step(method.losses(*views(4)))
+    method = made("moco", bank=8)
+    method.after_step(method.losses(views(4)))
     assert int(method.pointer) == 0
     with pytest.raises(CoviewsError, match="5 pairs has 10 keys, but MoCo's bank holds 8"):
-        method.losses(*views(5))
+        method.losses(views(5))
 
 
 def test_the_bank_starts_from_its_seed():
-    banks = [made("moco", seed=s, queue=64).bank for s in (0, 1)]
+    banks = [made("moco", seed=s, bank=64).bank for s in (0, 1)]
     assert torch.equal(*banks)  # whatever the state of torch's own generator
-    other = make_method("moco", nn.Flatten(), 12, queue=64, seed=1).bank
-    assert not torch.equal(other, make_method("moco", nn.Flatten(), 12, queue=64, seed=2).bank)
+    other = make_method(settings("moco", bank=64), nn.Flatten(), 12, seed=1).bank
+    assert not torch.equal(other, make_method(settings("moco", bank=64), nn.Flatten(), 12, seed=2).bank)
     torch.testing.assert_close(other.norm(dim=1), torch.ones(64))
 
 
@@ -201,7 +205,7 @@ def test_byol_moves_its_slow_encoder():
     method = made("byol", momentum=0.75)
     slow = [p.clone() for p in method.slow_encoder.parameters()]
     fast = [p.clone() for p in method.encoder.parameters()]
-    method.after_step(method.losses(*views()))
+    method.after_step(method.losses(views()))
     for p, s, f in zip(method.slow_encoder.parameters(), slow, fast, strict=True):
         torch.testing.assert_close(p, 0.75 * s + 0.25 * f)
     assert all(torch.equal(p, f) for p, f in zip(method.encoder.parameters(), fast, strict=True))
@@ -211,7 +215,7 @@ def test_byol_moves_its_slow_encoder():
 def test_slow_parts_start_as_copies_and_follow_the_mode(name):
     torch.manual_seed(0)
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(12, 4), nn.BatchNorm1d(4))
-    method = make_method(name, encoder, 4)
+    method = make_method(settings(name), encoder, 4)
     assert method.encoder is encoder
     for part, fast in zip(SLOW[name], (method.encoder, method.projector), strict=True):
         slow = getattr(method, part)
@@ -246,14 +250,14 @@ def found_kinds(encoder, draw, kinds):
 def test_each_method_learns_and_does_not_collapse(name):
     torch.manual_seed(0)
     encoder = nn.Sequential(nn.Linear(24, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 32))
-    method = make_method(name, encoder, 32, **({"queue": 256} if name == "moco" else {}))
+    method = make_method(settings(name, **({"bank": 256} if name == "moco" else {})), encoder, 32)
     optimizer = torch.optim.SGD([p for p in method.parameters() if p.requires_grad], 0.1, momentum=0.9)
     draw, kinds = toy()
     with torch.no_grad():
         first = sum(found_kinds(encoder, draw, kinds) for _ in range(5)) / 5
     history = []
     for _ in range(60):
-        losses = method.losses(draw(), draw())
+        losses = method.losses([draw(), draw()])
         optimizer.zero_grad()
         losses.each.mean().backward()
         optimizer.step()
@@ -271,13 +275,13 @@ def test_losses_are_in_float32_whatever_the_layers_are_in(name):
     x1, x2 = views()
     with torch.autocast("cpu", torch.bfloat16):
         method = made(name)
-        losses = method.losses(x1, x2)
+        losses = method.losses([x1, x2])
         losses.each.mean().backward()
         compared = method.compare(method.embed(x1), method.embed(x2))
     assert {losses.each.dtype, losses.embedding.dtype, compared.dtype} == {torch.float32}
     for dtype in (torch.bfloat16, torch.float64):
         method = made(name).to(dtype)
-        losses = method.losses(x1.to(dtype), x2.to(dtype))
+        losses = method.losses([x1.to(dtype), x2.to(dtype)])
         losses.each.mean().backward()
         method.after_step(losses)
         compared = method.compare(method.embed(x1.to(dtype)), method.embed(x2.to(dtype)))
@@ -285,28 +289,46 @@ def test_losses_are_in_float32_whatever_the_layers_are_in(name):
         assert torch.isfinite(losses.each).all()
 
 
+def widths(layers):
+    return [m.out_features for m in layers if isinstance(m, nn.Linear)]
+
+
 def test_the_projectors_widths_can_be_chosen():
     for name in NAMES:
-        method = make_method(name, nn.Flatten(), 12, projector_hidden=7, projector_outputs=5)
-        assert [m.out_features for m in method.projector if isinstance(m, nn.Linear)] == [7, 5]
-        widths = [m.out_features for m in make_method(name, nn.Flatten(), 12).projector if isinstance(m, nn.Linear)]
-        assert widths == [12, 12]  # as many as the encoder has features
-        assert method(*views()).each.shape == (4,)
+        method = make_method(settings(name, projector=7), nn.Flatten(), 12)
+        assert widths(method.projector) == [7, 7]
+        assert widths(make_method(settings(name), nn.Flatten(), 12).projector) == [12, 12]  # as many as features
+        assert method(views()).each.shape == (4,)
+
+
+def test_the_predictors_width_can_be_chosen():
+    for name, usual in (("byol", 12), ("simsiam", 3)):
+        assert widths(make_method(settings(name), nn.Flatten(), 12).predictor) == [usual, 12]
+        method = make_method(settings(name, predictor=7, projector=5), nn.Flatten(), 12)
+        assert widths(method.predictor) == [7, 5]
+        assert method(views()).each.shape == (4,)
+    assert widths(make_method(settings("simsiam", projector=3), nn.Flatten(), 12).predictor) == [1, 3]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_method_of_pairs_refuses_other_numbers_of_views(name):
+    for n in (1, 3):
+        with pytest.raises(CoviewsError, match=f"two views of each image, not from {n}"):
+            made(name).losses([views()[0]] * n)
 
 
 def test_wrong_choices_are_said():
     with pytest.raises(CoviewsError, match="unknown method 'simclear': did you mean 'simclr'"):
-        make_method("simclear", nn.Flatten(), 12)
-    with pytest.raises(CoviewsError, match="unknown option of moco 'qeue': did you mean 'queue'"):
-        make_method("moco", nn.Flatten(), 12, qeue=3)
-    with pytest.raises(CoviewsError, match="unknown option of simclr 'momentum'"):
-        make_method("simclr", nn.Flatten(), 12, momentum=0.9)
+        method_settings("simclear")
     for name, options in (
         ("simclr", {"temperature": 0}),
         ("moco", {"temperature": -1.0}),
         ("moco", {"momentum": 1.5}),
-        ("moco", {"queue": 1}),
+        ("moco", {"bank": 1}),
+        ("simclr", {"projector": 0}),
+        ("byol", {"predictor": 0}),
+        ("simsiam", {"predictor": -3}),
         ("byol", {"momentum": -0.1}),
     ):
         with pytest.raises(CoviewsError, match=f"must .* not {next(iter(options.values()))}"):
-            make_method(name, nn.Flatten(), 12, **options)
+            settings(name, **options)

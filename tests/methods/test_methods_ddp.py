@@ -13,7 +13,7 @@ from coviews import CoviewsError
 from coviews.methods.gather import gathered
 from coviews.methods.known import METHODS, make_method
 
-PAIRS, STEPS, QUEUE = 6, 2, 20  # 24 keys in 20 places: the bank wraps around
+PAIRS, STEPS, BANK = 6, 2, 20  # 24 keys in 20 places: the bank wraps around
 
 
 def without_batchnorm(method):
@@ -29,10 +29,11 @@ def without_batchnorm(method):
 
 def made(name):
     torch.manual_seed(0)
+    options = {"bank": BANK} if name == "moco" else {}
     encoder = nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
     )
-    return without_batchnorm(make_method(name, encoder, 8, **({"queue": QUEUE} if name == "moco" else {})))
+    return without_batchnorm(make_method(METHODS[name].settings_type(**options), encoder, 8))
 
 
 def batch(step):
@@ -47,7 +48,7 @@ def trained(name, rank=0, ranks=1):
     seen = []
     for step in range(STEPS):
         x1, x2 = (x.chunk(ranks)[rank] for x in batch(step))
-        losses = called(x1, x2)
+        losses = called([x1, x2])
         optimizer.zero_grad()
         losses.each.mean().backward()
         gradients = {k: p.grad.clone() for k, p in method.named_parameters() if p.grad is not None}
@@ -73,7 +74,7 @@ def process(rank, folder):
 
     method = made("moco")
     with pytest.raises(CoviewsError, match="12 pairs has 24 keys, but MoCo's bank holds 20"):
-        method.losses(*batch(0))
+        method.losses(list(batch(0)))
     torch.save(found, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
 

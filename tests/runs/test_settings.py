@@ -1,5 +1,6 @@
 """Settings: checked when made, the same after a trip through YAML, typos named."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -7,18 +8,17 @@ import pytest
 import yaml
 from torch import nn
 
-from coviews import CoviewsError, PPOSettings, SearchSettings, TableSettings, space, view_source
-from coviews.cli.pretrain import has_data, starting_settings
-from coviews.methods.known import make_method
+from coviews import CoviewsError, PPOSettings, TableSettings, space, view_source
+from coviews.cli.settings import has_data, starting_settings
+from coviews.methods.byol import BYOLSettings
+from coviews.methods.known import METHODS, make_method
+from coviews.methods.moco import MoCoSettings
+from coviews.methods.simclr import SimCLRSettings
+from coviews.methods.simsiam import SimSiamSettings
 from coviews.runs.presets import PRESETS, preset
-from coviews.runs.settings import (
-    METHODS,
-    OF_THE_MACHINE,
-    TEMPERATURES,
-    PretrainSettings,
-    changed_settings,
-    read_settings,
-)
+from coviews.runs.settings import OF_THE_MACHINE, PretrainSettings
+from coviews.runs.settings_file import read_settings, settings_yaml
+from coviews.searching.reward import BoundedReward
 from coviews.training.setup import fixed_source
 
 
@@ -26,23 +26,32 @@ from coviews.training.setup import fixed_source
 def test_yaml_there_and_back(name, tmp_path):
     path = tmp_path / "c.yaml"
     settings = preset(name).replaced(out=Path("x y"), crop_area=(0.5, 0.9), subset="10%", temperature=0.2)
-    path.write_text(settings.to_yaml())
+    path.write_text(settings_yaml(settings))
     assert read_settings(path) == settings.settled()
     assert settings.settled() == settings.settled().settled()
 
 
 def test_a_file_changes_only_what_it_names(tmp_path):
-    (tmp_path / "c.yaml").write_text("epochs: 30\nlr: 1\nsubset: 500\nsearch:\n  ppo:\n    iterations: 7\n")
+    (tmp_path / "c.yaml").write_text("epochs: 30\nlr: 1\nsubset: 500\nsearch:\n  hardness: 0.3\n")
     read = read_settings(tmp_path / "c.yaml", preset("demo"))
-    wanted = preset("demo").replaced(epochs=30, lr=1.0, subset="500", search=SearchSettings(PPOSettings(iterations=7)))
+    wanted = preset("demo").replaced(epochs=30, lr=1.0, subset="500", search=TableSettings(hardness=0.3))
     assert read == wanted
+    (tmp_path / "c.yaml").write_text("search: {iterations: 7}\ntemperature: 0.3\n")
+    read = read_settings(tmp_path / "c.yaml", preset("paper-svhn"))
+    wanted = dataclasses.replace(PPOSettings.paper(), iterations=7)
+    assert read == preset("paper-svhn").replaced(search=wanted, method=SimCLRSettings(temperature=0.3))
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("epoch: 3", "did you mean 'epochs'"),
-        ("search: {pop: {}}", "did you mean 'search.ppo'"),
+        ("search: {hardnes: 1}", "did you mean 'search.hardness'"),
+        ("search: {name: pop}", "unknown search 'pop': did you mean 'ppo'"),
+        ("search: {name: 3}", "search.name must be of the type str, not 3"),
+        ("search: {iterations: 3}", "search.iterations is an option of the search ppo, and the search is table"),
+        ("method: {name: simclr, bank: 64}", "method.bank is an option of the method moco"),
+        ("method: byol\nbank: 64", "bank is an option of the method moco, and the method is byol"),
         ("epochs: many", "epochs must be of the type int, not 'many'"),
         ("epochs: true", "epochs must be of the type int, not True"),
         ("crop_area: [1]", "crop_area must be of the type tuple"),
@@ -74,7 +83,10 @@ def test_a_bad_file_is_named(text, said, tmp_path, monkeypatch):
         ({"batch_size": 1}, "--batch-size"),
         ({"batch_size": 33, "devices": 2}, "shared evenly"),
         ({"lr": 0.0}, "--lr must be above 0"),
-        ({"momentum": 1.0}, "--momentum"),
+        ({"method": "moco", "momentum": 1.1}, "--momentum"),
+        ({"sgd_momentum": 1.0}, "--sgd-momentum"),
+        ({"temperature": 0.0}, "--temperature must be above 0"),
+        ({"method": "moco", "bank": 300}, "--bank 300 must hold both views of --batch-size 256"),
         ({"crop_area": (0.9, 0.1)}, "--crop-area"),
         ({"channels": 4}, "--channels"),
         ({"epoch": 5}, "did you mean 'epochs'"),
@@ -89,7 +101,7 @@ def test_wrong_choices_are_named(changes, said):
 
 
 def test_searches_come_after_the_warm_up_and_every_k_epochs():
-    settings = PretrainSettings(epochs=35, warmup_epochs=10, search_every=10, search=SearchSettings(by="ppo"))
+    settings = PretrainSettings(epochs=35, warmup_epochs=10, search=PPOSettings(every=10))
     assert [e for e in range(1, 36) if settings.searches_at(e)] == [11, 21, 31]
     assert not any(settings.replaced(views="uniform").searches_at(e) for e in range(1, 36))
     assert PretrainSettings(warmup_epochs=0).searches_at(1)
@@ -100,69 +112,133 @@ def test_the_papers_figures():
     assert (paper.epochs, paper.batch_size, paper.encoder, paper.lr, paper.weight_decay) == (
         800, 512, "resnet50", 0.03, 5e-4
     )  # fmt: skip
-    assert paper.search == SearchSettings.paper()
-    assert (paper.search_by, paper.space_name, paper.temperature) == ("ppo", "autoaugment", 0.5)
-    assert preset("paper-moco-4096").temperature == 0.1
+    assert paper.search == PPOSettings.paper()
+    assert (paper.search.every, paper.space_name, paper.method.temperature) == (10, "autoaugment", 0.5)
+    assert preset("paper-moco-4096").method.temperature == 0.1
     assert (preset("paper-stl10").epochs, preset("paper-stl10").batch_size) == (400, 256)
-    assert (preset("paper-moco-65536").bank, preset("paper-moco-65536").epochs) == (65536, 200)
+    assert (preset("paper-moco-65536").method.bank, preset("paper-moco-65536").epochs) == (65536, 200)
     with pytest.raises(CoviewsError, match="did you mean 'paper-cifar10'"):
         preset("paper-cifar-10")
 
 
-BY_TABLE = SearchSettings(by="table")
-
-
 def test_a_table_is_fitted_before_every_epoch_after_the_warm_up():
-    settings = PretrainSettings(epochs=15, warmup_epochs=10, search=BY_TABLE)
+    settings = PretrainSettings(epochs=15, warmup_epochs=10, search=TableSettings())
     assert [e for e in range(1, 16) if settings.searches_at(e)] == [11, 12, 13, 14, 15]
-    assert not settings.replaced(views="uniform").by_table
+    assert settings.searches == 5
+    assert settings.replaced(views="uniform").searches == 0
 
 
-def test_views_are_learned_by_table_where_the_losses_allow_it():
-    ways = {method: PretrainSettings(method=method).search_by for method in METHODS}
-    assert ways == {"simclr": "table", "moco": "table", "byol": "ppo", "simsiam": "ppo"}
-    assert PretrainSettings().by_table
+# ------------------------------------------------------------------------------------- methods and searches
+
+BY_DEFAULT = {"simclr": "table", "moco": "table", "byol": "ppo", "simsiam": "ppo"}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_views_are_learned_by_table_where_the_losses_allow_it(method):
+    """Whatever the method before: switched by name, it brings its default search along."""
+    for before in METHODS:
+        settings = PretrainSettings().replaced(method=before).replaced(method=method)
+        assert (settings.method.name, settings.search.name) == (method, BY_DEFAULT[method])
     assert PretrainSettings().space_name == "all"
-    assert not PretrainSettings(search=SearchSettings(by="ppo")).by_table
+
+
+def test_a_search_that_was_chosen_stays_when_the_method_changes():
+    chosen = PretrainSettings().replaced(search={"name": "ppo", "iterations": 7})
+    assert chosen.replaced(method="moco").search == PPOSettings(iterations=7)
+    assert PretrainSettings().replaced(search={"hardness": 0.3}).replaced(method="moco").search.hardness == 0.3
+    with pytest.raises(CoviewsError, match="those of byol do not reveal how hard a pair is: use --search ppo, or"):
+        PretrainSettings().replaced(search={"hardness": 0.3}).replaced(method="byol")
+
+
+def test_a_method_is_given_by_name_with_its_options_beside():
+    base = PretrainSettings()
+    assert base.replaced(method="moco", bank=1024).method == MoCoSettings(bank=1024)
+    assert base.replaced(method="moco").replaced(bank=1024, momentum=0.9).method == MoCoSettings(
+        bank=1024, momentum=0.9
+    )
+    assert base.replaced(method=MoCoSettings(momentum=0.9), bank=1024).method == MoCoSettings(bank=1024, momentum=0.9)
+    assert base.replaced(batch_size=2048).replaced(method="moco", bank=8192).method.bank == 8192
+    assert base.replaced(batch_size=4096).replaced(method="moco", batch_size=64).batch_size == 64
+    assert base.replaced(method={"name": "byol", "predictor": 9}).method == BYOLSettings(predictor=9)
+    assert base.replaced(method={"temperature": 0.3}).method == SimCLRSettings(temperature=0.3)
+
+
+def test_a_search_is_given_by_name_or_with_its_options():
+    base = PretrainSettings()
+    assert base.replaced(search="ppo").search == PPOSettings()
+    assert base.replaced(search={"hardness": 0.2}).search == TableSettings(hardness=0.2)
+    assert base.replaced(search="ppo").replaced(search={"every": 2}).search == PPOSettings(every=2)
+    assert base.replaced(search={"name": "ppo", "every": 2}).search == PPOSettings(every=2)
+    assert base.replaced(search={"name": "ppo", "network": {"hidden": 8}}).search.network.hidden == 8
+    assert base.replaced(search="table") == base
+    assert base.replaced(method="byol", search={"every": 2}).search == PPOSettings(every=2)  # its default search
+
+
+def test_what_was_changed_stays_when_the_method_or_search_changes_and_has_it_too():
+    base = PretrainSettings()
+    assert base.replaced(method="moco").method == MoCoSettings(temperature=0.1)  # each has its own default
+    assert base.replaced(temperature=0.3, projector=64).replaced(method="simsiam").method == SimSiamSettings(
+        temperature=0.3, projector=64
+    )
+    assert base.replaced(method="moco", momentum=0.5).replaced(method="byol").method == BYOLSettings(momentum=0.5)
+    assert base.replaced(method="moco", bank=1024).replaced(method="moco").method.bank == 1024
+    reward = BoundedReward("ratio")
+    changed = base.replaced(search={"name": "ppo", "steps": 3, "p": 0.5, "reward": {"bound": "ratio"}, "every": 2})
+    assert changed.replaced(search="table").search == TableSettings(steps=3, p=0.5, reward=reward)
 
 
 def test_what_is_written_leaves_nothing_to_defaults():
     """They may be others tomorrow, and a run is to be repeated as it was."""
-    for method, temperature in TEMPERATURES.items():
-        written = yaml.safe_load(PretrainSettings(method=method).to_yaml())
-        assert (written["temperature"], written["space"]) == (temperature, "all")
-        assert written["search"]["by"] == ("table" if method in ("simclr", "moco") else "ppo")
-        assert make_method(method, nn.Identity(), 4).temperature == temperature
-    assert PretrainSettings(temperature=0.2, space="all").differences(PretrainSettings()) == []
-    assert PretrainSettings(temperature=0.5).differences(PretrainSettings()) == ["temperature"]
+    temperatures = {"simclr": 0.2, "moco": 0.1, "byol": 0.5, "simsiam": 0.5}
+    for method, temperature in temperatures.items():
+        settings = PretrainSettings().replaced(method=method)
+        written = yaml.safe_load(settings_yaml(settings))
+        assert (written["method"]["name"], written["method"]["temperature"]) == (method, temperature)
+        assert (written["search"]["name"], written["space"]) == (BY_DEFAULT[method], "all")
+        assert set(written["search"]) == {"name", *(f.name for f in dataclasses.fields(settings.search))}
+        assert make_method(settings.method, nn.Identity(), 4).temperature == temperature
+    assert PretrainSettings().replaced(temperature=0.2, space="all").differences(PretrainSettings()) == {}
     for views in ("coviews", "uniform"):
-        PretrainSettings(prior="simclr", views=views).settled()
+        PretrainSettings(search=TableSettings(prior="simclr"), views=views).settled()
+
+
+def test_differences_are_named_in_full():
+    base = PretrainSettings()
+    assert base.replaced(temperature=0.5).differences(base) == {"method.temperature": (0.5, 0.2)}
+    assert base.replaced(search={"reward": {"tolerance": 0.5}}).differences(base) == {
+        "search.reward.tolerance": (0.5, 0.2)
+    }
+    other = base.differences(base.replaced(method="moco"))
+    assert other["method"] == ("simclr", "moco")
+    assert other["method.bank"] == (None, 4096)
+    assert base.differences(base.replaced(search="ppo"))["search"] == ("table", "ppo")
+    assert base.differences(base.replaced(threads=3, out="x")) == {}
 
 
 def test_a_table_departs_from_its_prior():
-    settings = PretrainSettings(search=BY_TABLE)
+    settings = PretrainSettings()
     assert settings.first_source() == view_source("uniform")
     assert settings.space_name == "all"
-    assert settings.replaced(prior="simclr").first_source() == view_source("simclr")
-    assert settings.replaced(prior="simclr").space_name == "simclr"
-    assert settings.replaced(prior="simclr", views="uniform").space_name == "all"  # what is not learned has no prior
+    by_recipe = settings.replaced(search={"prior": "simclr"})
+    assert by_recipe.first_source() == view_source("simclr")
+    assert by_recipe.space_name == "simclr"
+    assert by_recipe.replaced(views="uniform").space_name == "all"  # what is not learned has no prior
     assert settings.replaced(space="autoaugment").first_source() == view_source("uniform", space_name="autoaugment")
-    assert settings.replaced(prior="random", space="simclr").first_source().space == space("simclr", 1001)
-    four = settings.replaced(search=SearchSettings(by="table", steps=4, p=0.5)).first_source()
+    random = settings.replaced(search={"prior": "random"}, space="simclr")
+    assert random.first_source().space == space("simclr", 1001)
+    four = settings.replaced(search=TableSettings(steps=4, p=0.5)).first_source()
     assert (four.steps, four.p) == (4, 0.5)
-    assert PretrainSettings(search=SearchSettings(by="ppo")).first_source() == view_source("random")
+    assert PretrainSettings(search=PPOSettings()).first_source() == view_source("random")
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"prior": "simclr", "search": SearchSettings(by="ppo")}, "is an option of --search.by table, not of ppo"),
-        ({"prior": "simclr", "method": "byol"}, "--prior simclr is an option of --search.by table, not of ppo"),
-        ({"prior": "simcrl", "search": BY_TABLE}, "did you mean 'simclr'"),
-        ({"prior": "simclr", "space": "autoaugment", "search": BY_TABLE}, "leave one of the two out"),
-        ({"prior": "simclr", "search": SearchSettings(by="table", steps=3)}, "leave out --search.steps"),
-        ({"method": "byol", "search": BY_TABLE}, "that of byol has no level"),
-        ({"warm_start": True, "search": BY_TABLE}, "--warm-start is an option of --search.by ppo"),
+        ({"search": {"prior": "simcrl"}}, "did you mean 'simclr'"),
+        ({"search": {"prior": "simclr"}, "space": "autoaugment"}, "leave out --space or --search.prior"),
+        ({"search": {"prior": "simclr", "steps": 3}}, "leave out --search.steps"),
+        ({"method": "byol", "search": "table"}, "use --search ppo, or --method simclr or moco"),
+        ({"search": {"name": "ppo", "batch": 100}}, "no whole number of batches of 100"),
         ({"space": "al"}, "did you mean 'all'"),
     ],
 )
@@ -173,38 +249,67 @@ def test_choices_that_contradict_each_other_are_named(changes, said):
 
 
 @pytest.mark.parametrize(
-    ("changes", "flag"),
+    ("changes", "said"),
     [
-        ({"search_every": 5}, "--search-every"),
-        ({"search": {"ppo": {"iterations": 50}}}, "--search.ppo.iterations"),
-        ({"search": {"network": {"hidden": 32}}}, "--search.network.hidden"),
-        ({"search": {"reference": "current"}}, "--search.reference"),
-        ({"search": {"reference_batches": 8}}, "--search.reference-batches"),
-        ({"search": {"batch": 64}}, "--search.batch"),
-        ({"search": {"images_each": 8}}, "--search.images-each"),
+        ({"bank": 64}, "bank is an option of the method moco, and the method is simclr"),
+        ({"momentum": 0.9}, "momentum is an option of the method moco and byol, and the method is simclr"),
+        ({"method": "moco", "predictor": 8}, "predictor is an option of the method byol and simsiam"),
+        (
+            {"method": {"name": "byol", "bank": 8}},
+            "method.bank is an option of the method moco, and the method is byol",
+        ),
+        ({"search": {"every": 5}}, "search.every is an option of the search ppo, and the search is table"),
+        ({"search": {"network": {"hidden": 32}}}, "search.network is an option of the search ppo"),
+        ({"search": {"name": "ppo", "hardness": 0.2}}, "search.hardness is an option of the search table"),
+        ({"method": "byol", "search": {"prior": "simclr"}}, "search.prior is an option of the search table"),
+        ({"search_every": 5}, "search_every is now called search.every"),
+        ({"warm_start": True}, "warm_start is now called search.warm_start"),
+        ({"prior": "simclr"}, "prior is now called search.prior"),
+        ({"search": {"by": "ppo"}}, "search.by is now called search.name"),
+        ({"batch": 32}, "did you mean 'batch_size'"),
     ],
 )
-def test_options_of_ppo_are_refused_where_nobody_chose_a_search(changes, flag):
-    settings = changed_settings(PretrainSettings(), changes)
-    with pytest.raises(CoviewsError, match=f"^{flag} is an option of --search.by ppo, and by default"):
-        settings.check_ppo_options()
-    for choice in ({"method": "byol"}, {"views": "uniform"}, {"search": {"by": "ppo"}}, {"search": {"by": "table"}}):
-        changed_settings(settings, choice).check_ppo_options()
+def test_options_of_another_method_or_search_are_refused_with_its_name(changes, said):
+    with pytest.raises(CoviewsError) as caught:
+        PretrainSettings().replaced(**changes)
+    assert said in str(caught.value)
 
 
-def test_options_of_the_default_search_are_welcome():
-    changes = {"warmup_epochs": 5, "search": {"table": {"hardness": 0.2}, "steps": 1, "reward": {"tolerance": 0.5}}}
-    changed_settings(PretrainSettings(), changes).check_ppo_options()
-    for name in PRESETS:
-        preset(name).check_ppo_options()
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--bank 64", "--bank is an option of --method moco, and the method is simclr: add --method moco"),
+        ("--method byol --bank=64", "--bank is an option of --method moco, and the method is byol"),
+        ("--search.every 5", "--search.every is an option of --search ppo, and the search is table: add --search ppo"),
+        ("--search.network.hidden 32", "--search.network.hidden is an option of --search ppo"),
+        ("--search.images_each 8", "--search.images-each is an option of --search ppo"),
+        ("--search ppo --search.hardness 0.2", "--search.hardness is an option of --search table"),
+        ("--method simsiam --search.prior simclr", "--search.prior is an option of --search table"),
+        ("--search-every 5", "--search-every is now called --search.every"),
+        ("--search.ppo.iterations 5", "--search.ppo.iterations is now called --search.iterations, with --search ppo"),
+    ],
+)
+def test_flags_of_another_method_or_search_are_refused_with_its_name(arguments, said):
+    with pytest.raises(CoviewsError) as caught:
+        starting_settings(["shapes", *arguments.split()])
+    assert said in str(caught.value)
+
+
+def test_flags_choose_a_method_and_a_search():
+    assert starting_settings(["shapes", "--method", "moco", "--bank", "64"]).method == MoCoSettings()
+    assert starting_settings(["shapes", "--method=byol"]).search == PPOSettings()
+    assert starting_settings(["shapes", "--search", "ppo", "--search.every", "2"]).search == PPOSettings()
+    assert starting_settings(["shapes", "--search.hardness", "0.2", "--temperature", "0.1"]) == PretrainSettings()
+    paper = starting_settings(["--preset", "paper-svhn", "--search", "table"])
+    assert (paper.search, paper.method.temperature) == (TableSettings(reward=BoundedReward("ratio")), 0.5)
 
 
 def test_the_tables_settings_in_a_file(tmp_path):
-    (tmp_path / "c.yaml").write_text("prior: simclr\nsearch:\n  by: table\n  table:\n    hardness: -0.1\n")
+    (tmp_path / "c.yaml").write_text("search:\n  name: table\n  prior: simclr\n  hardness: -0.1\n")
     read = read_settings(tmp_path / "c.yaml")
-    assert read.search == SearchSettings(by="table", table=TableSettings(hardness=-0.1))
+    assert read.search == TableSettings(prior="simclr", hardness=-0.1)
     assert read.space_name == "simclr"
-    (tmp_path / "c.yaml").write_text("search: {by: tables}")
+    (tmp_path / "c.yaml").write_text("search: tables")
     with pytest.raises(CoviewsError, match="did you mean 'table'"):
         read_settings(tmp_path / "c.yaml")
 
@@ -232,7 +337,9 @@ def test_without_data_the_demonstration_is_meant(tmp_path):
         ("--epochs 5 --crop-area 0.1 0.5 --no-flip", False),
         ("--epochs=5 images", True),
         ("--search.network.no-masked images", True),
-        ("--search.ppo.iterations 5", False),
+        ("--search.iterations 5", False),
+        ("--search ppo", False),
+        ("--search.warm-start images", True),
     ],
 )
 def test_data_is_found_among_options(arguments, there):
@@ -241,7 +348,7 @@ def test_data_is_found_among_options(arguments, there):
 
 def test_unlearned_views_have_the_operations_steps_and_strength_of_the_settings():
     """A control must be like what it is the control of."""
-    settings = PretrainSettings(views="uniform", space="all", search=SearchSettings(steps=3, p=0.5))
+    settings = PretrainSettings(views="uniform", space="all", search=TableSettings(steps=3, p=0.5))
     source = fixed_source(settings)
     drawn = source.sample(2, np.random.default_rng(0))
     assert (drawn.space.name, drawn.steps, drawn.p) == ("all", 3, 0.5)

@@ -13,7 +13,6 @@ from coviews import (
     CoviewsError,
     LossTable,
     Policy,
-    SearchSettings,
     Space,
     TableSettings,
     search,
@@ -188,8 +187,8 @@ def test_it_starts_gently():
 def test_no_more_than_a_share_is_over_the_bound():
     true = effects_for(UNIFORM, size=0.3)
     bound = BoundedReward("relative", 0.5, tolerance=1e5)  # a bound that does not punish: only the rule holds it
-    settings = TableSettings(hardness=0.9, gentle=1, most_over=0.2)
-    table = logged(UNIFORM, true, batches=300, fall=0.0, noise=0.1, reward=bound, settings=settings)
+    settings = TableSettings(hardness=0.9, gentle=1, most_over=0.2, reward=bound)
+    table = logged(UNIFORM, true, batches=300, fall=0.0, noise=0.1, settings=settings)
     policy = table.policy(np.random.default_rng(0))
     assert policy.statistics["limited_by"] == "share over the bound"
     assert policy.statistics["over"] == pytest.approx(0.2, abs=1e-3)
@@ -228,7 +227,7 @@ def test_luck_is_not_taken_for_an_effect():
 
 
 def test_an_empty_bound_is_said():
-    table = logged(UNIFORM, effects_for(UNIFORM), fall=0.0, reward=BoundedReward("ratio"))
+    table = logged(UNIFORM, effects_for(UNIFORM), fall=0.0, settings=TableSettings(reward=BoundedReward("ratio")))
     with pytest.warns(UserWarning, match="no upper bound"):
         table.policy(np.random.default_rng(0))
     with warnings.catch_warnings():
@@ -394,8 +393,9 @@ def toy(ops, levels):
 def test_the_toy_is_solved_from_logged_data(kind, least, most):
     """What uniform views have shown is enough: no policy draws in between. Views drawn apart earn 3/4 at most."""
     source, rng = Uniform(PAPER, 1, 1.0), np.random.default_rng(0)
-    settings = TableSettings(hardness=0.9, gentle=1, most_over=1.0, ridge=1.0)
-    table = LossTable(source, kind=kind, settings=settings, reward=BoundedReward("relative", 0.99), chance=2.0)
+    bound = BoundedReward("relative", 0.99)
+    settings = TableSettings(hardness=0.9, gentle=1, most_over=1.0, ridge=1.0, reward=bound)
+    table = LossTable(source, kind=kind, settings=settings, chance=2.0)
     for _ in range(100):
         drawn = source.sample(400, rng)
         table.add(drawn, 1 + toy(drawn.ops, drawn.levels) + 0.05 * rng.standard_normal(400))
@@ -484,6 +484,9 @@ def test_exact_statistics_take_a_fraction_of_a_second():
         ({"hardness": 1.0}, "between -1 and 1"),
         ({"keep": 1.1}, "keep is a share"),
         ({"most_over": -0.1}, "most_over is a share"),
+        ({"prior": "simcrl"}, "did you mean 'simclr'"),
+        ({"steps": 0}, "steps must be a whole number"),
+        ({"p": -0.1}, "probability of a step must be in 0..1"),
     ],
 )
 def test_wrong_settings_are_named(changes, said):
@@ -503,7 +506,7 @@ def test_wrong_input_is_named():
     with pytest.raises(CoviewsError, match="not like those of the prior"):
         table.add(view_source("simclr").sample(8, rng), np.ones(8))
     with pytest.raises(CoviewsError, match="hand your losses to"):
-        search(np.zeros((2, 8, 8, 3), np.uint8), torch.nn.Flatten(), generator=rng, settings=SearchSettings(by="table"))
+        search(np.zeros((2, 8, 8, 3), np.uint8), torch.nn.Flatten(), generator=rng, settings=TableSettings())
     with pytest.raises(CoviewsError, match="did you mean 'indepviews'"):
         LossTable(UNIFORM, kind="indepview")
     with pytest.raises(CoviewsError, match="pairs of views"):

@@ -7,12 +7,12 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from coviews.searching.adam import Adam
 
 from coviews import CoviewsError, space
 from coviews.policies.learned import Policy
 from coviews.policies.network import NetworkSettings
-from coviews.searching.ppo import PPO, PPOSettings, Scores
+from coviews.searching.ppo import PPO, PPOSettings, Scores, _Adam
+from coviews.searching.reward import BoundedReward
 from naive_network import loud, naive_evaluate, naive_weights
 
 PAPER = space("autoaugment")
@@ -33,7 +33,7 @@ def test_adam_is_torchs():
     rng = np.random.default_rng(0)
     start = rng.standard_normal(50)
     ours, theirs = start.copy(), torch.nn.Parameter(torch.tensor(start))
-    adam, reference = Adam(ours, 0.01), torch.optim.Adam([theirs], lr=0.01)
+    adam, reference = _Adam(ours, 0.01), torch.optim.Adam([theirs], lr=0.01)
     for _ in range(200):
         gradient = rng.standard_normal(50) * 10.0 ** rng.integers(-9, 2, 50)
         adam.step(gradient)
@@ -173,56 +173,8 @@ def test_learning_shows_through_noise():
     assert steps[-1].entropy < steps[0].entropy
 
 
-# --- interrupted and continued ------------------------------------------------------------------------------------
-
-
 def noisy(rng):
     return lambda drawn: (drawn.ops < 4).mean((1, 2)) + rng.standard_normal(len(drawn))
-
-
-@pytest.mark.parametrize("kind", ["coviews", "indepviews"])
-def test_a_search_continues_exactly(kind):
-    settings = PPOSettings(iterations=6, samples=32)
-
-    def make(seed):
-        rng = np.random.default_rng(seed)
-        policy = Policy.untrained(PAPER, rng, kind=kind, settings=SMALL)
-        return PPO(policy, lambda d: Scores(noisy(rng)(d), d.ops[:, 0, 0] < 4), rng, settings)
-
-    whole = make(0)
-    history = list(whole)
-    first = make(0)
-    begun = [step for _, step in zip(range(3), first, strict=False)]
-    state = first.state_dict()
-    next(iter(first))  # going on does not change the state that was given
-    second = make(1)
-    second.load_state_dict(state)
-    assert begun + list(second) == history
-    assert second.policy.network.flat.tobytes() == whole.policy.network.flat.tobytes()
-    assert second.generator.bit_generator.state == whole.generator.bit_generator.state
-    for ours, theirs in zip(second.state_dict()["adam"].values(), whole.state_dict()["adam"].values(), strict=True):
-        assert np.array_equal(ours, theirs)
-    assert list(second) == [], "a finished search has no more steps"
-
-
-def test_the_state_survives_torchs_safe_loading(tmp_path):
-    ppo = search(noisy(np.random.default_rng(0)), ppo=PPOSettings(iterations=2, samples=32))
-    next(iter(ppo))
-    state = ppo.state_dict()
-    tensors = {"weights": torch.from_numpy(state["weights"])}
-    tensors["adam"] = {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in state["adam"].items()}
-    torch.save(state | tensors, tmp_path / "state.pt")
-    other = search(noisy(np.random.default_rng(0)), seed=9, ppo=ppo.settings)
-    other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-    assert other.policy.network.flat.tobytes() == ppo.policy.network.flat.tobytes()
-    assert other.generator.bit_generator.state == ppo.generator.bit_generator.state
-
-
-def test_a_state_of_another_network_is_refused():
-    state = search(len, ppo=PPOSettings()).state_dict()
-    other = search(len, policy=Policy.untrained(PAPER, np.random.default_rng(0), settings=NetworkSettings(8, 4)))
-    with pytest.raises(CoviewsError, match="continue it with the settings it was started with"):
-        other.load_state_dict(state)
 
 
 # --- when something goes wrong --------------------------------------------------------------------------------------
@@ -248,7 +200,6 @@ def test_a_reward_that_is_not_finite_ends_the_search_and_leaves_the_policy(bad):
     assert steps[2].skipped == ppo.stopped == "2 of 32 rewards are not finite"
     assert ppo.policy.network.flat.tobytes() == calls[2].tobytes()
     assert list(ppo) == []
-    assert ppo.state_dict()["stopped"] == ppo.stopped
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 1e-12, -7e9])
@@ -303,6 +254,11 @@ def test_a_scorer_that_answers_wrongly_is_told_so():
         ({"clip": -0.2}, "clip must be above 0"),
         ({"gradient_clip": 0.0}, "gradient_clip must be above 0"),
         ({"entropy": -1.0}, "entropy must be 0 or more"),
+        ({"every": 0}, "every must be a whole number from 1"),
+        ({"images_each": 0}, "images_each must be a whole number from 1"),
+        ({"steps": 0}, "steps must be a whole number from 1"),
+        ({"p": 2.0}, "probability of a step must be in 0..1, not 2.0"),
+        ({"reference": "unifrm"}, "did you mean 'uniform'"),
     ],
 )
 def test_settings_that_make_no_sense(options, says):
@@ -312,4 +268,8 @@ def test_settings_that_make_no_sense(options, says):
 
 def test_the_papers_table():
     table = {"iterations": 100, "samples": 128, "epochs": 4, "minibatch": 16, "learning_rate": 5e-5, "clip": 0.2}
-    assert PPOSettings.paper() == PPOSettings(**table, entropy=0.05, gradient_clip=None)
+    scored = {"reference": "current", "reference_batches": 20, "images_each": 1, "batch": 128}
+    assert PPOSettings.paper() == PPOSettings(
+        **table, **scored, entropy=0.05, gradient_clip=None, network=NetworkSettings.paper(),
+        reward=BoundedReward("ratio"), every=10, warm_start=False, steps=2, p=0.8,
+    )  # fmt: skip

@@ -15,8 +15,11 @@ from coviews import CoviewsError, pretrain
 from coviews.cli import main
 from coviews.methods.simclr import SimCLR
 from coviews.runs.folder import Run
-from coviews.searching.guards import collapse, objection
-from coviews.training.pretrain import Trainer, learning_rate
+from coviews.runs.settings_file import settings_yaml
+from coviews.searching.ppo_search import PPOSearch
+from coviews.training.monitor import collapse_warning
+from coviews.training.ranks import Ranks
+from coviews.training.schedule import learning_rate
 from small_runs import SMALL
 
 FAST = SMALL.replaced(epochs=2, views="uniform", knn_every=0)
@@ -25,9 +28,7 @@ FAST = SMALL.replaced(epochs=2, views="uniform", knn_every=0)
 @pytest.fixture
 def no_guards(monkeypatch):
     """An encoder that has seen a hundred images is no judge of a policy."""
-    import coviews.training.pretrain
-
-    monkeypatch.setattr(coviews.training.pretrain, "objection", lambda policy: None)
+    monkeypatch.setattr(PPOSearch, "objection", staticmethod(lambda policy: None))
 
 
 def records(run, kind):
@@ -36,8 +37,8 @@ def records(run, kind):
 
 def test_it_learns_and_leaves_what_it_should(no_guards, tmp_path, capsys):
     settings = SMALL.replaced(
-        data="shapes:1000", size=32, epochs=12, batch_size=64, lr=0.12, warmup_epochs=4, search_every=4, knn_every=6,
-        projector=None, temperature=0.5, tensorboard=True, out=tmp_path / "run",
+        data="shapes:1000", size=32, epochs=12, batch_size=64, lr=0.12, warmup_epochs=4, search={"every": 4},
+        knn_every=6, projector=None, temperature=0.5, tensorboard=True, out=tmp_path / "run",
     )  # fmt: skip
     done = pretrain(settings=settings)
     looks = records(done.path, "look")
@@ -109,39 +110,43 @@ def test_mixed_precision(tmp_path):
 
 def test_hard_views_are_the_pair_with_the_highest_loss(tmp_path, monkeypatch):
     seen = []
-    old = Trainer.hardest
+    old = Ranks.hardest_pair
 
-    def spy(trainer, views):
-        chosen = old(trainer, views)
-        seen.append((views, chosen, trainer.bare))
+    def spy(ranks, views):
+        chosen, method = old(ranks, views), ranks.method
+        seen.append((views, chosen))
         with torch.no_grad():
-            was = trainer.bare.training
-            trainer.bare.eval()
-            z = [trainer.bare.embed(v) for v in views]
+            was = method.training
+            method.eval()
+            z = [method.embed(v) for v in views]
             pairs = [(i, j) for i in range(4) for j in range(i + 1, 4)]
-            losses = torch.stack([trainer.bare.compare(z[i], z[j]) for i, j in pairs])
+            losses = torch.stack([method.compare(z[i], z[j]) for i, j in pairs])
             for n, best in enumerate(losses.argmax(0).tolist()):
                 i, j = pairs[best]
                 assert torch.equal(chosen[0][n], views[i][n])
                 assert torch.equal(chosen[1][n], views[j][n])
-            trainer.bare.train(was)
+            method.train(was)
         return chosen
 
-    monkeypatch.setattr(Trainer, "hardest", spy)
+    monkeypatch.setattr(Ranks, "hardest_pair", spy)
     pretrain(settings=FAST.replaced(views="hardviews", epochs=1, out=tmp_path / "run"), progress=False)
     assert len(seen) == 3
 
 
 def test_a_search_leaves_the_training_as_it_is(tmp_path, monkeypatch):
-    old = Trainer.search
+    import coviews.training.pretrain
 
-    def spy(trainer):
-        before = {k: v.clone() for k, v in trainer.bare.state_dict().items()}
-        old(trainer)
-        assert all(torch.equal(v, before[k]) for k, v in trainer.bare.state_dict().items())
+    old, searched = coviews.training.pretrain.search_policy, []
 
-    monkeypatch.setattr(Trainer, "search", spy)
+    def spy(training, search):
+        before = {k: v.clone() for k, v in training.bare.state_dict().items()}
+        old(training, search)
+        assert all(torch.equal(v, before[k]) for k, v in training.bare.state_dict().items())
+        searched.append(training.epoch)
+
+    monkeypatch.setattr(coviews.training.pretrain, "search_policy", spy)
     pretrain(settings=SMALL.replaced(method="moco", out=tmp_path / "run"), progress=False)
+    assert searched == [2, 3, 4]
 
 
 def test_the_learning_rate_rises_and_falls():
@@ -176,14 +181,12 @@ def statistics(**changes):
     ],
 )
 def test_guards(changes, said):
-    found = objection(statistics(**changes))
+    found = PPOSearch.objection(statistics(**changes))
     assert (found is None) if said is None else said in found
 
 
 def test_a_refused_policy_is_not_used_and_said(tmp_path, monkeypatch, capsys):
-    import coviews.training.pretrain
-
-    monkeypatch.setattr(coviews.training.pretrain, "objection", lambda policy: "it is bad")
+    monkeypatch.setattr(PPOSearch, "objection", staticmethod(lambda policy: "it is bad"))
     done = pretrain(settings=SMALL.replaced(out=tmp_path / "run", epochs=3))
     assert done.policy is None
     assert list((done.path / "policies").iterdir()) == []
@@ -193,10 +196,8 @@ def test_a_refused_policy_is_not_used_and_said(tmp_path, monkeypatch, capsys):
 
 
 def test_a_policy_refused_later_leaves_the_last_good_one(tmp_path, monkeypatch):
-    import coviews.training.pretrain
-
     answers = iter([None, "it is bad", None])
-    monkeypatch.setattr(coviews.training.pretrain, "objection", lambda policy: next(answers))
+    monkeypatch.setattr(PPOSearch, "objection", staticmethod(lambda policy: next(answers)))
     done = pretrain(settings=SMALL.replaced(out=tmp_path / "run"), progress=False)
     assert [r["queue"]["epochs"] for r in records(done.path, "search")] == [[2], [2], [4, 2]]
 
@@ -204,9 +205,9 @@ def test_a_policy_refused_later_leaves_the_last_good_one(tmp_path, monkeypatch):
 def test_a_loss_that_is_no_number_stops_and_keeps_the_good_state(tmp_path, monkeypatch):
     old, calls = SimCLR.losses, []
 
-    def breaks(method, x1, x2):
+    def breaks(method, views):
         calls.append(1)
-        found = old(method, x1, x2)
+        found = old(method, views)
         return found._replace(each=found.each * math.nan) if len(calls) == 8 else found
 
     monkeypatch.setattr(SimCLR, "losses", breaks)
@@ -219,8 +220,8 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_good_state(tmp_path, monke
 
 
 def test_collapse_is_said(tmp_path, capsys):
-    assert collapse(0.9) is None
-    assert "collapsed" in collapse(0.01)
+    assert collapse_warning(0.9) is None
+    assert "collapsed" in collapse_warning(0.01)
 
     class Constant(torch.nn.Module):
         def __init__(self):
@@ -291,12 +292,23 @@ def test_bad_input_is_one_line_with_exit_code_2(tmp_path, capsys, monkeypatch):
         (["shapes:300", "--encoder", "timm/resnet1"], "did you mean 'timm/resnet"),
         (["nowhere"], "there is no file or folder"),
         (["few", "--encoder", "resnet8"], "--batch-size 256 is more than the 10 images"),
-        (["few", "--encoder", "resnet8", "--batch-size", "4", "--search.by", "ppo"], "a search needs 128 images"),
+        (["few", "--encoder", "resnet8", "--batch-size", "4", "--search", "ppo"], "a search needs 128 images"),
         (["bad", "--encoder", "resnet8", "--batch-size", "4"], "broken"),
         (["shapes:300", "--encoder", "resnet8", "--out", "full"], "is not empty"),
         (["shapes:300", "--encoder", "timm/vit_tiny_patch16_224", "--size", "10"], "cannot take"),
         (["--resume", "few"], "is not a run"),
-        (["shapes:300", "--search-every", "5"], "--search-every is an option of --search.by ppo"),
+        (["shapes:300", "--search.every", "5"], "--search.every is an option of --search ppo, and the search is table"),
+        (["shapes:300", "--search", "ppo", "--search.hardness=0.2"], "is an option of --search table"),
+        (["shapes:300", "--method", "byol", "--search.prior", "simclr"], "is an option of --search table"),
+        (["shapes:300", "--bank", "512"], "--bank is an option of --method moco, and the method is simclr"),
+        (["shapes:300", "--method", "moco", "--predictor", "9"], "is an option of --method byol and simsiam"),
+        (["shapes:300", "--search", "tabel"], "unknown search 'tabel': did you mean 'table'"),
+        (["shapes:300", "--search-every", "5"], "--search-every is now called --search.every"),
+        (["shapes:300", "--warm-start"], "--warm-start is now called --search.warm-start"),
+        (["shapes:300", "--prior", "simclr"], "--prior is now called --search.prior"),
+        (["shapes:300", "--search.by", "ppo"], "--search.by is now called --search"),
+        (["shapes:300", "--search.ppo.iterations", "5"], "is now called --search.iterations, with --search ppo"),
+        (["shapes:300", "--search.table.most_over", "0"], "is now called --search.most-over, with --search table"),
         (["--preset", "paper-cifar"], "did you mean 'paper-cifar10"),
         (["--config", "missing.yaml"], "there is no file missing.yaml"),
         (["--preset", "paper-cifar10"], "--download"),
@@ -315,7 +327,7 @@ def test_bad_input_is_one_line_with_exit_code_2(tmp_path, capsys, monkeypatch):
 
 
 def test_an_out_directory_that_holds_a_run(tmp_path, capsys):
-    (tmp_path / "c.yaml").write_text(FAST.to_yaml())
+    (tmp_path / "c.yaml").write_text(settings_yaml(FAST))
     base = ["--config", tmp_path / "c.yaml", "--out", tmp_path / "run", "--no-progress"]
     assert said_by(base, capsys)[0] == 0
     code, said = said_by(base, capsys)
@@ -415,9 +427,3 @@ def test_a_missing_tracker_is_said_before_a_run_is_replaced(tmp_path):
         pretrain(settings=FAST.replaced(out=run), wandb=True, overwrite=True, progress=False)
     assert (run / "encoder.safetensors").exists()
     pretrain(resume=run, progress=False)  # and it is not locked
-
-
-@pytest.mark.parametrize("changes", [{"steps": 0}, {"p": 2.0}])
-def test_wrong_search_settings_are_seen_at_once(changes):
-    with pytest.raises(CoviewsError):
-        coviews.SearchSettings(**changes)

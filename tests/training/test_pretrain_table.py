@@ -12,13 +12,13 @@ from coviews.cli import main
 from coviews.report.page import run_page
 from coviews.report.record import read_run
 from coviews.report.summary import facts
-from coviews.searching.guards import objection
+from coviews.searching.table_search import TableSearch
 from small_runs import BY_TABLE, SMALL, content, differing, trust_young_encoders
 
 WORDS = (
     "pretrain shapes:400 --size 16 --encoder resnet8 --epochs 6 --warmup-epochs 2 --batch-size 32 --lr 0.1 "
-    "--temperature 0.5 --projector 32 --knn-every 0 --no-tensorboard --search.by table --search.table.gentle 2 "
-    "--search.table.ridge 50"
+    "--temperature 0.5 --projector 32 --knn-every 0 --no-tensorboard --search table --search.gentle 2 "
+    "--search.ridge 50"
 )
 
 
@@ -57,7 +57,9 @@ def test_the_command_fits_a_table_before_every_epoch(views, tmp_path, capsys):
     assert pretrain(settings=again, progress=False).policy is None  # fixed views: nothing is learned
 
 
-@pytest.mark.parametrize("more", ["--prior simclr", "--space autoaugment --search.steps 1", "--method moco --bank 256"])
+@pytest.mark.parametrize(
+    "more", ["--search.prior simclr", "--space autoaugment --search.steps 1", "--method moco --bank 256"]
+)
 def test_other_priors_spaces_and_methods(more, tmp_path):
     run = tmp_path / "run"
     words = [*WORDS.split(), "--out", str(run), "--epochs", "4", "--no-report", *more.split()]
@@ -68,9 +70,10 @@ def test_other_priors_spaces_and_methods(more, tmp_path):
 
 
 def test_a_contradiction_is_one_line(tmp_path, capsys):
-    assert main([*WORDS.split(), "--prior", "simclr", "--space", "autoaugment", "--out", str(tmp_path / "run")]) == 2
+    more = ["--search.prior", "simclr", "--space", "autoaugment"]
+    assert main([*WORDS.split(), *more, "--out", str(tmp_path / "run")]) == 2
     said = capsys.readouterr().err.strip()
-    assert "leave one of the two out" in said
+    assert "leave out --space or --search.prior" in said
     assert "Traceback" not in said
 
 
@@ -108,8 +111,8 @@ def test_a_checkpoint_without_the_table_is_named(tmp_path):
     pretrain(settings=SMALL.replaced(search=BY_TABLE, epochs=2, out=run), progress=False)
     path = run / "checkpoints" / "last.pt"
     state = torch.load(path, weights_only=True)
-    assert len(state["table"]["losses"]) == 192
-    state["table"]["ops"] = state["table"]["ops"][:5]
+    assert len(state["search"]["losses"]) == 192
+    state["search"]["ops"] = state["search"]["ops"][:5]
     torch.save(state, path)
     with pytest.raises(CoviewsError, match="saved table"):
         pretrain(resume=run, progress=False)
@@ -146,5 +149,5 @@ def statistics(**changes):
     ],
 )
 def test_guards(changes, said):
-    found = objection(statistics(**changes))
+    found = TableSearch.objection(statistics(**changes))
     assert (found is None) if said is None else said in found

@@ -13,8 +13,9 @@ import torch
 import coviews
 from coviews import CoviewsError, pretrain
 from coviews.runs.folder import FORMAT, Run
-from coviews.training.pretrain import Trainer
+from coviews.runs.settings_file import settings_yaml
 from coviews.training.signals import Stopped
+from coviews.training.state import Training
 from small_runs import SMALL, content, differing
 
 HERE = Path(__file__).parents[1]
@@ -44,7 +45,7 @@ def test_one_seed_one_run_whatever_the_threads(views, tmp_path):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_saves_and_says_how_to_go_on(number, code, tmp_path):
-    (tmp_path / "config").write_text(SMALL.replaced(epochs=500).to_yaml())
+    (tmp_path / "config").write_text(settings_yaml(SMALL.replaced(epochs=500)))
     command = [sys.executable, "-m", "coviews", "pretrain", "--config", tmp_path / "config", "--out", tmp_path / "run"]
     process = subprocess.Popen(command, env=ALONE, stderr=subprocess.PIPE, text=True)
     metrics, until = tmp_path / "run" / "metrics.jsonl", time.monotonic() + 100
@@ -61,15 +62,15 @@ def test_a_signal_saves_and_says_how_to_go_on(number, code, tmp_path):
 
 def test_stopped_in_the_middle_of_a_search_and_resumed(tmp_path, monkeypatch):
     pretrain(settings=SMALL.replaced(out=tmp_path / "whole"), progress=False)
-    old, calls = Trainer.stop_if_asked, []
+    old, calls = Training.stop_if_asked, []
 
-    def asks(trainer):
-        calls.append(trainer.step)
+    def asks(training):
+        calls.append(training.step)
         if len(calls) == 3:
-            trainer.asked.signal = signal.SIGTERM
-        old(trainer)
+            training.stop_request.signal = signal.SIGTERM
+        old(training)
 
-    monkeypatch.setattr(Trainer, "stop_if_asked", asks)
+    monkeypatch.setattr(Training, "stop_if_asked", asks)
     with pytest.raises(Stopped, match="--resume"):
         pretrain(settings=SMALL.replaced(out=tmp_path / "run"), progress=False)
     assert not (tmp_path / "run" / "encoder.safetensors").exists()

@@ -8,16 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from coviews.training.scorer import Scorer, encoder_losses
 from torch import nn
 from torch.nn import functional as F
 
 import coviews
-from coviews import BoundedReward, CoviewsError, PPOSettings, SearchSettings, ViewSettings, info_nce, search
+from coviews import BoundedReward, CoviewsError, PPOSettings, ViewSettings, info_nce, search
 from coviews.encoders.frozen import evaluating
 from coviews.methods.losses import chance_loss
 from coviews.policies.fixed import Uniform
 from coviews.policies.subpolicy import Subpolicies
+from coviews.searching.ppo_search import Scorer
+from coviews.training.pair_losses import PairLosses, encoder_losses
 
 PAPER_SPACE = coviews.space("autoaugment")
 UNIFORM = Uniform(PAPER_SPACE, 2, 0.8)
@@ -59,16 +60,18 @@ def encoder(images, views):
 
 
 def scorer_for(encoder, images, views, reward, seed, images_each=1):
-    generator = np.random.default_rng(seed)
-    return Scorer(encoder_losses(encoder, 0.5), images, reward, generator, images_each=images_each, views=views)
+    generator, losses = np.random.default_rng(seed), PairLosses(encoder_losses(encoder, 0.5), images, views)
+    scorer = Scorer(lambda drawn: losses(drawn, generator, BATCH), reward, chance_loss(BATCH), images_each)
+    return scorer, generator
 
 
+BATCH = 128
 BOUNDS = [BoundedReward("capped"), BoundedReward("ratio", 1.15), BoundedReward("relative", 0.69)]
 
 
 @pytest.mark.parametrize("reward", BOUNDS, ids=lambda r: r.bound)
 def test_the_policy_beats_uniform_on_fresh_images_over_five_seeds(encoder, images, views, reward):
-    settings = SearchSettings(ppo=PPOSettings(iterations=80), reward=reward)
+    settings = PPOSettings(iterations=80, reward=reward)
     train, fresh = images[:1000], images[1000:]
     gains, rises, cosines = [], [], []
     for seed in range(5):
@@ -80,9 +83,8 @@ def test_the_policy_beats_uniform_on_fresh_images_over_five_seeds(encoder, image
         rewards = [s.reward for s in steps]
         rises.append(np.mean(rewards[-10:]) - np.mean(rewards[:10]))
         with evaluating(encoder):
-            scorer = scorer_for(encoder, fresh, views, reward, 100 + seed, settings.images_each)
-            scorer.measure_reference(UNIFORM, 10)
-            g = scorer.generator
+            scorer, g = scorer_for(encoder, fresh, views, reward, 100 + seed, settings.images_each)
+            scorer.measure_reference(UNIFORM.sample(10 * BATCH, g))
             uniform, learned = (scorer(s.sample(1280, g)).rewards.mean() for s in (UNIFORM, policy))
             cosines.append(positive_cosine(encoder, fresh, views, policy, g))
         gains.append(learned - uniform)
@@ -107,7 +109,7 @@ def positive_cosine(encoder, images, views, source, generator):
 
 def test_the_ratio_bound_warns_where_it_is_empty(images, views):
     weak = tiny_encoder(seed=3)
-    settings = SearchSettings(ppo=PPOSettings(iterations=1), reward=BoundedReward("ratio"))
+    settings = PPOSettings(iterations=1, reward=BoundedReward("ratio"))
     with pytest.warns(UserWarning, match="no upper bound"):
         search(images, weak, generator=np.random.default_rng(0), settings=settings, views=views)
 
@@ -120,7 +122,7 @@ def test_nothing_of_the_encoder_changes(images, views):
     before = {k: v.clone() for k, v in [*encoder.named_parameters(), *encoder.named_buffers()]}
     modes = [m.training for m in encoder.modules()]
     state = torch.random.get_rng_state()
-    settings = SearchSettings(ppo=PPOSettings(iterations=2))
+    settings = PPOSettings(iterations=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         search(images, encoder, generator=np.random.default_rng(0), settings=settings, views=views)
@@ -145,7 +147,7 @@ def test_what_an_encoder_keeps_of_a_pass_can_still_be_trained_with(images, views
     encoder = Keeps()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        settings = SearchSettings(ppo=PPOSettings(iterations=1))
+        settings = PPOSettings(iterations=1)
         search(images, encoder, generator=np.random.default_rng(0), settings=settings, views=views)
     encoder(torch.zeros(4, 3, 16, 16)).sum().backward()
 
@@ -155,14 +157,13 @@ def test_an_encoder_that_is_constant_says_that_nothing_can_be_learned(images, vi
         def forward(self, x):
             return torch.ones(len(x), 8)
 
-    settings = SearchSettings(ppo=PPOSettings(iterations=2))
+    settings = PPOSettings(iterations=2)
     with pytest.warns(UserWarning, match="nothing can be learned"):
         search(images, Constant(), generator=np.random.default_rng(0), settings=settings, views=views)
 
 
 def test_the_papers_search_runs(encoder, images, views):
-    paper = SearchSettings.paper()
-    settings = replace(paper, ppo=replace(paper.ppo, iterations=2))
+    settings = replace(PPOSettings.paper(), iterations=2)
     source = coviews.view_source("random", space_name="autoaugment")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -191,7 +192,7 @@ def test_the_scorer_equals_a_plain_computation(encoder, images, views):
     reward = BoundedReward("ratio")
     drawn = UNIFORM.sample(256, np.random.default_rng(5)).applied(np.random.default_rng(6))
     with evaluating(encoder):
-        scorer = scorer_for(encoder, images, views, reward, 9)
+        scorer, _ = scorer_for(encoder, images, views, reward, 9)
         scorer.reference = 4.5
         scores = scorer(drawn)
         g = np.random.default_rng(9)
@@ -211,8 +212,8 @@ def test_the_reference_is_the_mean_over_batches_of_the_same_size(encoder, images
     with evaluating(encoder):
         values = []
         for seed in range(4):
-            scorer = scorer_for(encoder, images, views, BoundedReward(), seed)
-            values.append(scorer.measure_reference(UNIFORM, 8))
+            scorer, g = scorer_for(encoder, images, views, BoundedReward(), seed)
+            values.append(scorer.measure_reference(UNIFORM.sample(8 * BATCH, g)))
         identity = Subpolicies.from_texts(["Identity, Identity | Identity, Identity"] * 128, PAPER_SPACE)
         easy = scorer.pair_losses(identity).mean()
     assert np.std(values) < 0.1
@@ -220,7 +221,7 @@ def test_the_reference_is_the_mean_over_batches_of_the_same_size(encoder, images
 
 
 def test_the_current_source_can_be_the_reference(encoder, images, views):
-    settings = SearchSettings(ppo=PPOSettings(iterations=1), reference="current")
+    settings = PPOSettings(iterations=1, reference="current")
     with pytest.raises(CoviewsError, match="source="):
         search(images, encoder, generator=np.random.default_rng(0), settings=settings, views=views)
 
@@ -234,7 +235,7 @@ def test_the_current_source_can_be_the_reference(encoder, images, views):
 
 
 def test_two_searches_with_one_seed_are_equal_and_the_threads_do_not_matter(encoder, images):
-    settings = SearchSettings(ppo=PPOSettings(iterations=3))
+    settings = PPOSettings(iterations=3)
     weights = [
         search(
             images,
@@ -250,7 +251,7 @@ def test_two_searches_with_one_seed_are_equal_and_the_threads_do_not_matter(enco
 
 
 def test_the_progress_bar_changes_nothing(encoder, images, views):
-    settings = SearchSettings(ppo=PPOSettings(iterations=2))
+    settings = PPOSettings(iterations=2)
     options = {"settings": settings, "views": views}
     plain, shown = (
         search(images, encoder, generator=np.random.default_rng(0), progress=p, **options) for p in (False, True)
@@ -260,7 +261,7 @@ def test_the_progress_bar_changes_nothing(encoder, images, views):
 
 @pytest.mark.parametrize("kind", ["coviews", "indepviews"])
 def test_kinds_and_warm_start(encoder, images, views, kind):
-    settings = SearchSettings(ppo=PPOSettings(iterations=2))
+    settings = PPOSettings(iterations=2)
     options = {"settings": settings, "views": views}
     first = search(images, encoder, generator=np.random.default_rng(0), kind=kind, **options)
     assert first.kind == kind
@@ -282,7 +283,7 @@ def test_a_loss_function_instead_of_an_encoder(images, views):
     def darkness(x1, x2):
         return 5.0 - x1.mean((1, 2, 3)).clamp(-2, 2)
 
-    settings = SearchSettings(ppo=PPOSettings(iterations=60, learning_rate=2e-3), reward=BoundedReward("ratio", 5.0))
+    settings = PPOSettings(iterations=60, learning_rate=2e-3, reward=BoundedReward("ratio", 5.0))
     policy = search(
         images, losses=darkness, chance=100.0, generator=np.random.default_rng(0), settings=settings, views=views
     )
@@ -298,7 +299,7 @@ def test_a_loss_that_is_not_finite_ends_the_search_and_keeps_the_policy(images, 
         found = 5 + x1.mean((1, 2, 3))
         return torch.full_like(found, torch.nan) if next(calls) == 8 else found
 
-    settings = SearchSettings(reference_batches=5)
+    settings = PPOSettings(reference_batches=5)
     steps = []
     with pytest.warns(UserWarning, match="not finite"):
         policy = search(
@@ -312,7 +313,7 @@ def test_a_loss_that_is_not_finite_ends_the_search_and_keeps_the_policy(images, 
 
 
 def test_a_constant_loss_says_that_nothing_can_be_learned(images, views):
-    settings = SearchSettings(ppo=PPOSettings(iterations=2))
+    settings = PPOSettings(iterations=2)
     with pytest.warns(UserWarning, match="nothing can be learned"):
         search(
             images, losses=lambda a, b: torch.full((len(a),), 3.0), generator=np.random.default_rng(0),
@@ -340,11 +341,11 @@ def test_bad_settings_and_too_few_images_are_named(images, encoder):
     with pytest.raises(CoviewsError, match="batches of 128 images, but there are 100"):
         search(images[:100], encoder, generator=np.random.default_rng(0))
     with pytest.raises(CoviewsError, match="did you mean 'uniform'"):
-        SearchSettings(reference="unifrm")
+        PPOSettings(reference="unifrm")
     with pytest.raises(CoviewsError, match="whole number of batches"):
-        SearchSettings(batch=100)
+        search(images, encoder, generator=np.random.default_rng(0), settings=PPOSettings(batch=100))
     with pytest.raises(CoviewsError, match="images_each must be a whole number from 1"):
-        SearchSettings(images_each=0)
+        PPOSettings(images_each=0)
 
 
 def test_the_example_of_the_docs_runs(capsys):
@@ -354,7 +355,7 @@ def test_the_example_of_the_docs_runs(capsys):
     quick = path.read_text().replace("shapes:2048", "shapes:512").replace("range(1, 13)", "range(1, 6)")
     quick = quick.replace(
         "generator=generator)",
-        "generator=generator, settings=coviews.SearchSettings(ppo=coviews.PPOSettings(iterations=2)))",
+        "generator=generator, settings=coviews.PPOSettings(iterations=2))",
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

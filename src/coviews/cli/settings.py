@@ -10,6 +10,7 @@ import tyro
 
 from coviews.errors import CoviewsError
 from coviews.methods.known import METHODS
+from coviews.runs.old_settings import MOVED
 from coviews.runs.presets import preset as preset_settings
 from coviews.runs.settings import PretrainSettings, flag
 from coviews.runs.settings_file import changed_settings, read_settings
@@ -86,13 +87,14 @@ def _check_owners(settings: PretrainSettings, arguments: list[str]) -> None:
                 )
         if option in _MOVED:
             raise CoviewsError(f"{option} is now called {_MOVED[option]}")
+        for name in SEARCHES:  # version 0.1.0 had the name of the search in its options
+            old = f"--search.{name}."
+            if option.startswith(old):
+                raise CoviewsError(f"{option} is now called --search.{option.removeprefix(old)}, with --search {name}")
 
 
 # options that version 0.1.0 called something else
-_MOVED = {
-    "--search.by": "--search", "--search-every": "--search.every", "--warm-start": "--search.warm-start",
-    "--prior": "--search.prior",
-}  # fmt: skip
+_MOVED = {flag(old): flag(new) for old, new in MOVED.items() if "." not in old} | {"--search.by": "--search"}
 
 
 def has_data(arguments: list[str]) -> bool:

@@ -1,5 +1,7 @@
 """The methods by name: a new one is one file with its class and settings, and one entry here."""
 
+import dataclasses
+
 from torch import nn
 
 from coviews.errors import unknown
@@ -27,9 +29,10 @@ def make_method(settings: MethodSettings, encoder: nn.Module, features: int, *, 
 def methods_table() -> tuple[list[str], list[list[str]]]:
     """The methods as rows of text: name, what it is, its own options."""
     rows = []
-    for name, method in METHODS.items():
+    for called, method in METHODS.items():
         module = __import__(method.__module__, fromlist=["__doc__"])
         about = (module.__doc__ or method.__doc__ or "").strip().splitlines()[0]
-        options = ", ".join(f"`--{field.replace('_', '-')}`" for field in method.settings_type.__dataclass_fields__)
-        rows.append([f"`{name}`", about.partition(": ")[2] or about, options])
+        names = [field.name for field in dataclasses.fields(method.settings_type)]
+        options = ", ".join(f"`--{name.replace('_', '-')}`" for name in names)
+        rows.append([f"`{called}`", about.partition(": ")[2] or about, options])
     return ["method", "what it does", "its options"], rows

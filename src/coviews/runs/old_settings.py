@@ -17,26 +17,34 @@ _BESIDE = {
     "ppo": ("reward", "steps", "p", "network", "reference", "batch", "images_each", "reference_batches"),
     "table": ("reward", "steps", "p"),
 }
+# what they are called now, as an error says it to who still uses them
+MOVED = {
+    "search_every": "search.every", "warm_start": "search.warm_start", "prior": "search.prior",
+    "search.by": "search.name", "search.ppo": "search", "search.table": "search",
+}  # fmt: skip
 
 
 def is_old(content: Mapping[str, Any]) -> bool:
-    """Whether a config.yaml is of version 0.1.0: there, a search was a mapping with settings of every kind."""
+    """Whether settings are of version 0.1.0: they name something that only that version had."""
     search = content.get("search")
-    return isinstance(content.get("method", ""), str) and isinstance(search, Mapping) and "name" not in search
+    within = [f"search.{name}" for name in search] if isinstance(search, Mapping) else []
+    return any(name in MOVED for name in (*content, *within))
 
 
 def translated(content: Mapping[str, Any]) -> dict[str, Any]:
     """The same choices as this version calls them."""
     now = dict(content)
-    method = str(now.get("method", "simclr"))
     options = {name: now.pop(name) for name in _METHOD_OPTIONS if name in now}
-    now["method"] = {
-        "name": method,
-        **{k: v for k, v in options.items() if k in _OF_METHOD.get(method, ()) and v is not None},
-    }
-    search = dict(now.get("search") or {})
-    by = search.get("by") or ("table" if method in ("simclr", "moco") else "ppo")
+    options = {name: value for name, value in options.items() if value is not None}  # None was the method's default
+    if "method" in now:
+        own_options = _OF_METHOD.get(str(now["method"]), ())
+        now["method"] = {"name": now["method"], **{k: v for k, v in options.items() if k in own_options}}
+    else:
+        now |= options
+    search = now.get("search")
+    search = dict(search) if isinstance(search, Mapping) else {}
     top = {name: now.pop(name) for names in _TOP.values() for name in names if name in now}
+    by = search.get("by") or _search_of(content, search, top)
     own = search.get(by)
     now["search"] = {
         "name": by,
@@ -45,3 +53,9 @@ def translated(content: Mapping[str, Any]) -> dict[str, Any]:
         **{_TOP[by][name]: value for name, value in top.items() if name in _TOP.get(by, {})},
     }
     return now
+
+
+def _search_of(content: Mapping[str, Any], search: Mapping[str, Any], top: Mapping[str, Any]) -> str:
+    """The search that settings mean which do not name it: the one whose options they have, or the method's default."""
+    named = [by for by in _TOP if by in search or any(name in top for name in _TOP[by])]
+    return named[0] if len(named) == 1 else "table" if content.get("method") in ("simclr", "moco", None) else "ppo"

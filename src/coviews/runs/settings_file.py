@@ -13,10 +13,10 @@ import numpy as np
 import yaml
 
 from coviews.errors import CoviewsError, unknown
-from coviews.methods.known import method_settings
-from coviews.runs.old_settings import is_old, translated
+from coviews.methods.known import METHODS, method_settings
+from coviews.runs.old_settings import MOVED, is_old, translated
 from coviews.runs.settings import PretrainSettings
-from coviews.searching.known import default_search, search_settings
+from coviews.searching.known import SEARCHES, default_search, search_settings
 
 
 def settings_yaml(settings: PretrainSettings) -> str:
@@ -70,9 +70,9 @@ def changed_settings(settings: PretrainSettings, changes: Any) -> PretrainSettin
         raise CoviewsError(f"settings must be a mapping of names to values, not {changes!r}")
     changes = dict(changes)
     method = _switched(settings.method, changes, "method", method_settings)
-    search = _switched(settings.search, changes, "search", search_settings)
-    if "search" not in changes and search == default_search(settings.method.reveals_hardness):
-        search = default_search(method.reveals_hardness)
+    is_default = settings.search == default_search(settings.method.reveals_hardness)
+    before = default_search(method.reveals_hardness) if is_default else settings.search
+    search = _switched(before, changes, "search", search_settings)
     own = {f.name for f in dataclasses.fields(method)} - {f.name for f in dataclasses.fields(settings)}
     of_method = {name: changes.pop(name) for name in list(changes) if name in own}
     parts = {"method": _read(method, of_method, ""), "search": search}
@@ -86,6 +86,7 @@ def _switched(part: Any, changes: dict[str, Any], key: str, default: Callable[[s
     """
     value = changes.get(key)
     if dataclasses.is_dataclass(value):
+        changes[key] = {}
         return value
     if isinstance(value, Mapping) and "name" in value:
         value = dict(value)
@@ -129,6 +130,7 @@ def _values(default: Any, content: Mapping[str, Any], where: str, parts: Mapping
     values = {}
     for name, value in content.items():
         if name not in fields:
+            _check_owner(name, where, {"method": default, "search": default, **parts})
             raise unknown("setting", f"{where}{name}", [f"{where}{n}" for n in fields])
         old = parts.get(name, getattr(default, name))
         if dataclasses.is_dataclass(old):
@@ -136,6 +138,18 @@ def _values(default: Any, content: Mapping[str, Any], where: str, parts: Mapping
         else:
             values[name] = _checked(value, hints[name], f"{where}{name}")
     return values
+
+
+def _check_owner(name: str, where: str, parts: Mapping[str, Any]) -> None:
+    """An error for an option that belongs to a method or search that was not chosen, or has another name now."""
+    for kind, table, places in (("method", METHODS, ("", "method.")), ("search", SEARCHES, ("search.",))):
+        owners = [n for n, c in table.items() if name in (f.name for f in dataclasses.fields(c.settings_type))]
+        if owners and where in places:
+            raise CoviewsError(
+                f"{where}{name} is an option of the {kind} {' and '.join(owners)}, and the {kind} is {parts[kind].name}"
+            )
+    if f"{where}{name}" in MOVED:
+        raise CoviewsError(f"{where}{name} is now called {MOVED[f'{where}{name}']}")
 
 
 def _checked(value: Any, hint: Any, name: str) -> Any:

@@ -1,5 +1,7 @@
 """The searches by name: a new one is one file with its class and settings, and one entry here."""
 
+import dataclasses
+
 from coviews.errors import unknown
 from coviews.searching.contract import Search, SearchContext
 from coviews.searching.ppo_search import PPOSearch
@@ -32,10 +34,10 @@ def make_search(settings: SearchSettings, context: SearchContext) -> Search:
 
 def searches_table() -> tuple[list[str], list[list[str]]]:
     """The searches as rows of text: name, what it is, its own options."""
-    common = SearchSettings.__dataclass_fields__
+    common = {field.name for field in dataclasses.fields(SearchSettings)}
     rows = []
     for name, search in SEARCHES.items():
         about = (search.__doc__ or "").strip().splitlines()[0]
-        options = [f for f in search.settings_type.__dataclass_fields__ if f not in common]
+        options = [f.name for f in dataclasses.fields(search.settings_type) if f.name not in common]
         rows.append([f"`{name}`", about, ", ".join(f"`--search.{f.replace('_', '-')}`" for f in options)])
     return ["search", "what it does", "its options"], rows

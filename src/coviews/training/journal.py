@@ -40,7 +40,7 @@ class Journal:
         )  # fmt: skip
         for text in messages:
             self.warn(0, text)
-        searches = f", {s.searches} {s.search.unit[1]}" if s.searches else ""
+        searches = f", {s.searches} {s.search.unit[s.searches != 1]}" if s.searches else ""
         self.display.line(f"{s.data}: {n:,} images of {height} x {width}, {'grey' if channels == 1 else 'in colour'}")
         self.display.line(
             f"{s.method.name} on {s.encoder} ({parameters / 1e6:.1f} M parameters), {s.views} views, "
