@@ -31,7 +31,7 @@ from coviews import (
     BoundedReward,
     LossTable,
     PolicyQueue,
-    SearchSettings,
+    PPOSettings,
     ViewSettings,
     info_nce,
     load_images,
@@ -41,11 +41,14 @@ from coviews import (
 )
 from coviews.encoders.frozen import evaluating
 from coviews.methods.heads import make_projector
+from coviews.methods.losses import chance_loss
 from coviews.ops.space import STANDARD, space
 from coviews.policies.fixed import Uniform
 from coviews.policies.learned import Policy
 from coviews.policies.subpolicy import Subpolicies
 from coviews.searching.ppo import PPO, Scores
+from coviews.searching.ppo_search import Scorer
+from coviews.training.pair_losses import PairLosses, encoder_losses
 from measure import options, versions, write
 from network_torch import TorchPPO, check_twin
 
@@ -79,7 +82,7 @@ class Trainer:
         backbone = make_encoder(name)
         self.encoder = nn.Sequential(backbone, make_projector(backbone.feature_count, 512, 128))
         self.optimizer = torch.optim.SGD(self.encoder.parameters(), 0.01, 0.9)
-        self.images, self.views, self.generator = images[: SearchSettings().batch], views, generator
+        self.images, self.views, self.generator = images[: PPOSettings().batch], views, generator
 
     def batch(self) -> list[torch.Tensor]:
         subpolicies = UNIFORM.sample(len(self.images), self.generator)
@@ -93,29 +96,38 @@ class Trainer:
         self.optimizer.step()
 
 
+def make_scorer(losses, images, views, reward, settings: PPOSettings, generator: np.random.Generator) -> Scorer:
+    pair_losses = PairLosses(losses, images, views)
+
+    def on_images(subpolicies: Subpolicies) -> np.ndarray:
+        return pair_losses(subpolicies, generator, settings.batch)
+
+    return Scorer(on_images, reward, chance_loss(settings.batch), settings.images_each)
+
+
 def measure(name: str, images: np.ndarray, iterations: int) -> dict[str, float]:
     """Seconds of each part of one iteration, of a bare pass, and of a training step on 128 pairs: medians."""
-    settings, generator, clock = SearchSettings(), np.random.default_rng(0), Clock()
+    settings, generator, clock = PPOSettings(), np.random.default_rng(0), Clock()
     views = ViewSettings.of(images)
     trainer = Trainer(name, images, views, generator)
     encoder, batch = trainer.encoder, trainer.batch
     policy = Policy.untrained(UNIFORM.space, generator, settings=settings.network)
     losses = clock.timed("encoder", encoder_losses(encoder, 0.5))
     reward = BoundedReward("ratio")  # an encoder that is hardly trained may be at chance, where the others refuse
-    scorer = Scorer(losses, images, reward, generator, images_each=settings.images_each, views=views)
+    scorer = make_scorer(losses, images, views, reward, settings, generator)
     policy.network.sample = clock.timed("drawing", policy.network.sample)
-    ppo = PPO(policy, clock.timed("score", scorer), generator, settings.ppo)
+    ppo = PPO(policy, clock.timed("score", scorer), generator, settings)
 
     for _ in range(20 if name == "resnet8" else 1):  # an encoder that tells some pairs from others
         trainer.train(batch())
     with evaluating(encoder), torch.inference_mode():
-        scorer.measure_reference(UNIFORM, 1)  # warm up
+        scorer.measure_reference(UNIFORM.sample(settings.batch, generator))  # warm up
         clock.seconds.clear()
         iterate = clock.timed("iterations", iter(ppo).__next__)
         bare = clock.timed("bare", encoder)
         reference = clock.timed("reference", scorer.measure_reference)
         for _ in range(1 if iterations < 10 else settings.reference_batches):
-            reference(UNIFORM, 1)
+            reference(UNIFORM.sample(settings.batch, generator))
         del clock.seconds["encoder"]
         for _ in range(iterations):
             iterate()
@@ -165,15 +177,15 @@ def measure_table(images: np.ndarray, rounds: int) -> dict[str, float]:
 def measure_network(images: np.ndarray, iterations: int, threads: int) -> dict[str, float]:
     """Seconds of a search with the NumPy network and with its torch twin, and of the policy's part alone."""
     torch.set_num_threads(threads)
-    settings, generator, clock = SearchSettings(), np.random.default_rng(0), Clock()
+    settings, generator, clock = PPOSettings(), np.random.default_rng(0), Clock()
     views = ViewSettings.of(images, threads=threads)
     trainer = Trainer("resnet8", images, views, generator)
     policy = Policy.untrained(UNIFORM.space, generator, settings=settings.network)
-    check_twin(policy, settings.ppo)
+    check_twin(policy, settings)
     for _ in range(20):
         trainer.train(trainer.batch())
     losses = encoder_losses(trainer.encoder, 0.5)
-    scorer = Scorer(losses, images, BoundedReward("ratio"), generator, images_each=settings.images_each, views=views)
+    scorer = make_scorer(losses, images, views, BoundedReward("ratio"), settings, generator)
 
     def free(subpolicies: Subpolicies) -> Scores:
         return Scores(generator.random(len(subpolicies)), np.zeros(len(subpolicies), bool))
@@ -181,11 +193,11 @@ def measure_network(images: np.ndarray, iterations: int, threads: int) -> dict[s
     with evaluating(trainer.encoder):
         reference = clock.timed("reference", scorer.measure_reference)
         for _ in range(settings.reference_batches):
-            reference(UNIFORM, 1)
+            reference(UNIFORM.sample(settings.batch, generator))
         for part, score in (("policy", free), ("search", scorer)):
             calls = []
             for name, kind in (("numpy", PPO), ("torch", TorchPPO), ("guarded", partial(TorchPPO, threads=1))):
-                steps = iter(kind(policy.copy(), score, generator, settings.ppo))
+                steps = iter(kind(policy.copy(), score, generator, settings))
                 next(steps)  # warm up
                 calls.append(clock.timed(f"{part} {name}", steps.__next__))
             for _ in range(iterations - 1):
