@@ -1,4 +1,4 @@
-"""A batch of images and their subpolicies become a batch of views: compiled, in threads, on uint8."""
+"""A batch of images and a plan become a batch of views: compiled, in threads, on uint8."""
 
 import functools
 import itertools
@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numba
 import numpy as np
@@ -20,14 +20,11 @@ from coviews.errors import CoviewsError
 from coviews.ops import resample
 from coviews.ops.images import Images, check_images
 from coviews.ops.kernels.layout import FILL, PARAMETERS, PLACE, SLOTS
+from coviews.ops.placement import AREA, Placement
+from coviews.ops.plan import Plan
 from coviews.ops.space import SPACES, STANDARD, Space, space
 
-if TYPE_CHECKING:
-    from coviews.policies.subpolicy import Subpolicies
-
 GREY = (128, 128, 128)
-AREA = (0.2, 1.0)  # of a random crop, the least and the largest as shares of the image
-RATIO = (3 / 4, 4 / 3)  # of its width to its height
 
 _KERNEL = types.void(
     types.CPointer(types.uint8), types.CPointer(types.uint8), types.intp, types.intp, types.intp,
@@ -37,48 +34,69 @@ _KERNEL = types.void(
 
 def make_views(
     images: Images,
-    subpolicies: "Subpolicies",
-    generator: np.random.Generator,
+    plan: Plan,
     *,
-    crop: tuple[float, float] | None = AREA,
-    ratio: tuple[float, float] = RATIO,
-    flip: float = 0.5,
     fill: Sequence[int] = GREY,
     threads: int | None = None,
     out: Images | None = None,
-    part: slice | None = None,
 ) -> Images:
-    """Apply each image's subpolicies, then crop and flip: (B, H, W, C) uint8 -> views (B, V, H, W, C).
+    """Carry a plan out: (B, H, W, C) uint8 -> views (B, V, height, width, C). Nothing is drawn here.
 
     Args:
         images: (B, H, W), (B, H, W, 1) or (B, H, W, 3), uint8.
-        subpolicies: one for each image and view.
-        generator: draws which steps are applied, the crops, the flips and where a cutout falls. The same
-            state gives the same bytes, whatever the number of threads.
-        crop: the least and largest area of the random crop, as shares of the image; None for no crop.
-        ratio: the least and largest aspect of the crop.
-        flip: the probability of a horizontal flip; 0 for none.
+        plan: what is done to each view, see `Plan.draw`; all views have one size.
         fill: the colour of a cutout, best the data set's mean.
-        threads: how many threads work; all cores if None.
+        threads: how many threads work; all cores if None. The result does not depend on it.
         out: where to write the views, to save the allocation.
-        part: which images of a larger batch these are; the subpolicies are those of the larger batch. Several
-            processes that share a batch then make the same views as one process.
     """
+    if len(set(plan.sizes)) > 1:
+        raise CoviewsError("the plan has views of several sizes: use make_view_groups")
     batch = check_images(images)
-    b = len(batch)
-    count = len(range(len(subpolicies))[part or slice(None)])
-    if count != b:
-        raise CoviewsError(f"{count} subpolicies for {b} images: one for each image is needed")
-    views = _output(out, (b, subpolicies.views, *images.shape[1:]), batch)
-    colour, settings = _colour(fill), _crop_settings(crop, ratio, flip)
+    b, h, w, _ = batch.shape
+    if len(plan) != b:
+        raise CoviewsError(f"a plan for {len(plan)} images, and {b} images: one for each is needed")
+    if plan.image_size != (h, w):
+        raise CoviewsError(f"the plan is for images of {plan.image_size} (height, width), and these have {(h, w)}")
     if threads is not None and threads < 1:
         raise CoviewsError(f"threads must be at least 1, not {threads}")
-    applied = subpolicies.applied(generator)
-    seeds = generator.integers(0, 2**64, (len(applied), applied.views), np.uint64)
-    if part is not None:
-        applied, seeds = applied[part], np.ascontiguousarray(seeds[part])
-    _fill_views(views, batch, subpolicies.space, applied.ops, applied.levels, seeds, settings, colour, threads)
+    views = _output(out, (b, plan.views, *plan.sizes[0], *images.shape[3:]), batch)
+    items, space_ = b * plan.views, plan.space
+    workers = max(1, min(threads or _cores(), items))
+    bounds = np.linspace(0, items, (4 * workers if workers > 1 else 1) + 1).astype(np.int64).tolist()
+    _prepare()
+    task = functools.partial(
+        _run, batch, views.reshape(items, -1), plan.ops.reshape(items, -1), plan.levels.reshape(items, -1),
+        plan.spots.reshape(items, -1), plan.boxes.reshape(items, 4), _orientations(plan),
+        space_.parameters(h, w), _addresses(space_), _address(resample.place), _LAYOUT, _colour(fill),
+        space_.identity, plan.views, *plan.sizes[0], resample.rows_first((h, w), plan.sizes[0]),
+    )  # fmt: skip
+    parts = itertools.pairwise(bounds)  # each worker takes the next part when it is free
+
+    def work() -> None:
+        for first, last in parts:
+            task(first, last)
+
+    others = [_pool(workers).submit(work) for _ in range(workers - 1)]
+    work()
+    for other in others:
+        if not other.cancel():  # if it has not started, no part is left for it
+            other.result()
     return views
+
+
+def make_view_groups(
+    images: Images, plan: Plan, *, fill: Sequence[int] = GREY, threads: int | None = None
+) -> list[Images]:
+    """Carry a plan of views of several sizes out: an array (B, V, height, width, C) for each run of views of one size.
+
+    The arguments are those of `make_views`.
+    """
+    starts = [v for v in range(plan.views) if v == 0 or plan.sizes[v] != plan.sizes[v - 1]]
+    ends = [*starts[1:], plan.views]
+    return [
+        make_views(images, plan.of_views(first, last), fill=fill, threads=threads)
+        for first, last in zip(starts, ends, strict=True)
+    ]
 
 
 def random_crops(
@@ -98,59 +116,18 @@ def random_crops(
         flip: the probability of a horizontal flip.
         views: crops of each image.
     """
-    batch = check_images(images)
-    crops = np.empty((len(batch), views, *images.shape[1:]), np.uint8)
+    n, size = len(images), (images.shape[1], images.shape[2])
+    placement = Placement("none" if area is None else "random", AREA if area is None else area, flip=flip)
     operations = space(STANDARD)
-    identity = np.full((len(batch), views, 1), operations.identity, np.int16)
-    identity.flags.writeable = False  # as the arrays of subpolicies: the loop is compiled for that
-    seeds = generator.integers(0, 2**64, (len(batch), views), np.uint64)
-    settings = _crop_settings(area, RATIO, flip)
-    _fill_views(crops, batch, operations, identity, identity, seeds, settings, _colour(GREY), None)
-    return crops
+    identity = np.full((n, views, 1), operations.identity, np.int16)
+    placed = placement.draw(n, views, 1, size, generator)
+    return make_views(images, Plan(operations, size, identity, identity, *placed))
 
 
-def _fill_views(
-    views: Images,
-    batch: Images,
-    operations: Space,
-    ops: NDArray[np.integer[Any]],
-    levels: NDArray[np.integer[Any]],
-    seeds: NDArray[np.uint64],
-    settings: NDArray[np.float64],
-    colour: NDArray[np.float64],
-    threads: int | None,
-) -> None:
-    """Write the views (B, V, H, W, C), in threads.
-
-    Args:
-        operations: the space that ops are indices of.
-        ops: (B, V, S), the steps of each view.
-        levels: (B, V, S).
-        seeds: (B, V), for what is drawn in a view: crop, flip, the place of a cutout.
-        settings: of crop and flip.
-        colour: of a cutout.
-    """
-    h, w = batch.shape[1:3]
-    items = seeds.size
-    workers = max(1, min(threads or _cores(), items))
-    bounds = np.linspace(0, items, (4 * workers if workers > 1 else 1) + 1).astype(np.int64).tolist()
-    _prepare()
-    task = functools.partial(
-        _run, batch, views.reshape(items, -1), ops.reshape(items, -1), levels.reshape(items, -1),
-        operations.parameters(h, w), _addresses(operations), _address(resample.crop),
-        _LAYOUT, seeds.reshape(-1), settings, colour, operations.identity, seeds.shape[1],
-    )  # fmt: skip
-    parts = itertools.pairwise(bounds)  # each worker takes the next part when it is free
-
-    def work() -> None:
-        for first, last in parts:
-            task(first, last)
-
-    others = [_pool(workers).submit(work) for _ in range(workers - 1)]
-    work()
-    for other in others:
-        if not other.cancel():  # if it has not started, no part is left for it
-            other.result()
+def _orientations(plan: Plan) -> NDArray[np.int8]:
+    """(B * V, 3): both flips, and the quarter turns."""
+    stacked = np.stack([plan.flips.astype(np.int8), plan.vertical_flips.astype(np.int8), plan.turns], -1)
+    return stacked.reshape(-1, 3)
 
 
 def apply_op(
@@ -208,16 +185,6 @@ def _colour(fill: Sequence[int]) -> NDArray[np.float64]:
     return colour
 
 
-def _crop_settings(crop: tuple[float, float] | None, ratio: tuple[float, float], flip: float) -> NDArray[np.float64]:
-    if crop is not None and not 0 < crop[0] <= crop[1] <= 1:
-        raise CoviewsError(f"the crop's area must be a range within 0..1, such as (0.2, 1), not {crop}")
-    if not 0 < ratio[0] <= ratio[1]:
-        raise CoviewsError(f"the crop's aspect must be a range such as (0.75, 1.33), not {ratio}")
-    if not 0 <= flip <= 1:
-        raise CoviewsError(f"the probability of a flip must be in 0..1, not {flip}")
-    return np.array([*(crop or (0, 0)), *np.log(ratio), flip], np.float64)
-
-
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -232,7 +199,10 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 # Numba caches compiled code on the disk until its own file changes, not until another one does. The positions of a
 # kernel's parameters are defined in other files; so they are an argument of the functions that are compiled here.
-_LAYOUT = (PARAMETERS, PLACE, FILL, SLOTS, resample.BOX, resample.FLIP, resample.CROP_SLOTS)
+_LAYOUT = (
+    PARAMETERS, PLACE, FILL, SLOTS, resample.BOX, resample.HEIGHT, resample.WIDTH, resample.FLIP,
+    resample.FLIP_VERTICAL, resample.TURNS, resample.ROWS_FIRST, resample.PLACE_SLOTS,
+)  # fmt: skip
 
 
 def _cached(compiler: Callable[..., Any], function: Callable[..., Any], **options: Any) -> Any:
@@ -267,15 +237,17 @@ def _prepare() -> None:
     timer.daemon = True
     timer.start()
     try:
-        pixel, view, crop = np.zeros((1, 1, 1, 3), np.uint8), np.zeros((1, 3), np.uint8), _address(resample.crop)
+        pixel, view, place = np.zeros((1, 1, 1, 3), np.uint8), np.zeros((1, 3), np.uint8), _address(resample.place)
+        box = np.array([[0, 0, 1, 1]], np.int32)
         for operations in map(space, SPACES):
-            identity = np.full((1, 1), operations.identity, np.int16)
-            identity.flags.writeable = False  # as the arrays of subpolicies are
+            identity, spots = np.full((1, 1), operations.identity, np.int16), np.zeros((1, 2))
+            for array in (identity, spots, box):
+                array.flags.writeable = False  # as the arrays of a plan are
             _run(
-                pixel, view, identity, identity, operations.parameters(1, 1), _addresses(operations),
-                crop, _LAYOUT, np.zeros(1, np.uint64), np.zeros(5), np.zeros(3), operations.identity, 1, 0, 1,
+                pixel, view, identity, identity, spots, box, np.zeros((1, 3), np.int8), operations.parameters(1, 1),
+                _addresses(operations), place, _LAYOUT, np.zeros(3), operations.identity, 1, 1, 1, False, 0, 1,
             )  # fmt: skip
-        _call_one(pixel, pixel.copy(), crop, np.zeros(SLOTS))
+        _call_one(pixel, pixel.copy(), _address(operations.rows[operations.identity].kernel), np.zeros(SLOTS))
     finally:
         timer.cancel()
 
@@ -309,22 +281,26 @@ def _call_one(image, out, address, slots):  # type: ignore[no-untyped-def]
 
 @_jit
 def _run(  # type: ignore[no-untyped-def]
-    images, views, ops, levels, parameters, addresses, crop, layout, seeds, settings, fill, identity, per_image,
-    first, last,
+    images, views, ops, levels, spots, boxes, orientations, parameters, addresses, place, layout, fill, identity,
+    per_image, height, width, rows_first, first, last,
 ):  # fmt: skip
     """Make the views `first` to `last` - 1 of all views of all images."""
     _, h, w, c = images.shape
     size = h * w * c
-    cropped, flip = settings[1] > 0, settings[4]
-    count, place, colour, slot_count, box_start, box_flip, box_count = layout
+    count, spot, colour, slot_count = layout[:4]
+    box_start, view_height, view_width, flip, flip_vertical, turn, order, box_count = layout[4:]
     scratch = np.empty((2, size), np.uint8)
     slots = np.zeros(slot_count)
     slots[colour:] = fill
     box = np.zeros(box_count)
+    box[view_height], box[view_width], box[order] = height, width, rows_first
     for item in range(first, last):
         source = images.ctypes.data + (item // per_image) * size
         out = views.ctypes.data + item * views.shape[1]
-        mirrored = _uniform(seeds[item], 0) < flip
+        left, top, right, bottom = boxes[item, 0], boxes[item, 1], boxes[item, 2], boxes[item, 3]
+        placed = height != h or width != w or left != 0 or top != 0 or right != w or bottom != h
+        for i in range(3):
+            placed = placed or orientations[item, i] != 0
         free = 0  # the half of the scratch that the next step may write to
         steps = 0
         for step in range(ops.shape[1]):
@@ -336,50 +312,18 @@ def _run(  # type: ignore[no-untyped-def]
                 continue
             for i in range(count):
                 slots[i] = parameters[op, levels[item, step], i]
-            slots[place] = _uniform(seeds[item], 64 + 2 * step)
-            slots[place + 1] = _uniform(seeds[item], 65 + 2 * step)
-            final = step == steps - 1 and not cropped and not mirrored
-            target = out if final else scratch.ctypes.data + free * size
+            slots[spot], slots[spot + 1] = spots[item, 2 * step], spots[item, 2 * step + 1]
+            target = out if step == steps - 1 and not placed else scratch.ctypes.data + free * size
             free = 1 - free
             _call(addresses[op], source, target, h, w, c, slots.ctypes.data)
             source = target
-        if cropped or mirrored:
-            left, top, right, bottom = _choose_crop(seeds[item], h, w, settings)
-            box[box_start], box[box_start + 1] = left, top
-            box[box_start + 2], box[box_start + 3] = right, bottom
-            box[box_flip] = mirrored
-            _call(crop, source, out, h, w, c, box.ctypes.data)
+        if placed:
+            box[box_start], box[box_start + 1], box[box_start + 2], box[box_start + 3] = left, top, right, bottom
+            box[flip], box[flip_vertical], box[turn] = (
+                orientations[item, 0],
+                orientations[item, 1],
+                orientations[item, 2],
+            )
+            _call(place, source, out, h, w, c, box.ctypes.data)
         elif source != out:
             _call(addresses[identity], source, out, h, w, c, slots.ctypes.data)
-
-
-@numba.njit
-def _choose_crop(seed, h, w, settings):  # type: ignore[no-untyped-def]
-    """A box (left, top, right, bottom) of random area and aspect; in the middle if ten draws do not fit."""
-    area_low, area_high, ratio_low, ratio_high = settings[0], settings[1], settings[2], settings[3]
-    left, top, cw, ch = 0, 0, w, h
-    if area_high > 0:
-        cw, ch = 0, 0
-        for attempt in range(10):
-            area = h * w * (area_low + (area_high - area_low) * _uniform(seed, 4 + 2 * attempt))
-            aspect = np.exp(ratio_low + (ratio_high - ratio_low) * _uniform(seed, 5 + 2 * attempt))
-            cw, ch = round(np.sqrt(area * aspect)), round(np.sqrt(area / aspect))
-            if 0 < cw <= w and 0 < ch <= h:
-                left = int(_uniform(seed, 1) * (w - cw + 1))
-                top = int(_uniform(seed, 2) * (h - ch + 1))
-                break
-        else:
-            cw = max(1, min(w, round(h * np.exp(ratio_high))))
-            ch = max(1, min(h, round(w / np.exp(ratio_low))))
-            left, top = (w - cw) // 2, (h - ch) // 2
-    return left, top, left + cw, top + ch
-
-
-@numba.njit
-def _uniform(seed, index):  # type: ignore[no-untyped-def]
-    """The number `index`, in 0..1, of the random stream of a seed (splitmix64)."""
-    z = seed + np.uint64(index + 1) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)

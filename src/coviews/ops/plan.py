@@ -1,0 +1,166 @@
+"""The plan: all that is done to each view of each image, drawn before the engine runs."""
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coviews.errors import CoviewsError
+from coviews.ops.placement import Placement
+from coviews.ops.space import Space, space
+
+if TYPE_CHECKING:
+    from coviews.policies.subpolicy import Subpolicies, ViewSource
+
+LARGEST_VIEW = 4096  # pixels a side
+
+Size = tuple[int, int]  # height and width
+
+# the arrays of a plan, with their number of axes and their type
+_ARRAYS: dict[str, tuple[int, Any]] = {
+    "ops": (3, np.int16), "levels": (3, np.int16), "boxes": (3, np.int32), "flips": (2, np.bool_),
+    "vertical_flips": (2, np.bool_), "turns": (2, np.int8), "spots": (4, np.float64),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is done to view `v` of image `b`: its operations, then its crop, flips and quarter turns.
+
+    The engine draws nothing: equal plans of equal images give equal bytes.
+    """
+
+    space: Space
+    image_size: Size
+    ops: NDArray[np.int16]  # (B, V, S), indices into space.ops
+    levels: NDArray[np.int16]  # (B, V, S), indices into space.values[op]
+    boxes: NDArray[np.int32]  # (B, V, 4): left, top, right, bottom of the crop in pixels of the image
+    flips: NDArray[np.bool_]  # (B, V): mirrored left to right
+    vertical_flips: NDArray[np.bool_]  # (B, V): mirrored top to bottom
+    turns: NDArray[np.int8]  # (B, V): quarter turns, counter-clockwise, after the flips
+    spots: NDArray[np.float64]  # (B, V, S, 2): the middle of a cutout, as shares of width and height
+    sizes: tuple[Size, ...] = field(default=())  # (V) of the views; those of the image if empty
+
+    def __post_init__(self) -> None:
+        for name, (axes, kind) in _ARRAYS.items():
+            array = np.array(getattr(self, name), kind)  # a read-only copy: the kernels rely on what was checked
+            if array.ndim != axes or array.shape[:2] != np.shape(self.ops)[:2]:
+                raise CoviewsError(f"the plan's {name} have the shape {array.shape}, which does not fit its operations")
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        if not self.sizes:
+            object.__setattr__(self, "sizes", (self.image_size,) * self.views)
+        self._check()
+
+    def _check(self) -> None:
+        height, width = self.image_size
+        for name, limit in (("ops", len(self.space.ops)), ("levels", self.space.levels), ("turns", 4)):
+            array = getattr(self, name)
+            if array.size and (array.min() < 0 or array.max() >= limit):
+                raise CoviewsError(f"the plan's {name} must be 0..{limit - 1}, not {array.min()} to {array.max()}")
+        left, top, right, bottom = np.moveaxis(self.boxes, -1, 0)
+        outside = (left < 0) | (top < 0) | (right > width) | (bottom > height) | (left >= right) | (top >= bottom)
+        if outside.any():
+            box = self.boxes[outside][0].tolist()
+            raise CoviewsError(f"the crop {box} (left, top, right, bottom) is not within the image, {width} x {height}")
+        if len(self.sizes) != self.views:
+            raise CoviewsError(f"the plan has {self.views} views of each image, and {len(self.sizes)} sizes")
+        for h, w in self.sizes:
+            if not (0 < h <= LARGEST_VIEW and 0 < w <= LARGEST_VIEW):
+                raise CoviewsError(f"a view must have 1 to {LARGEST_VIEW} pixels a side, not {h} x {w}")
+        square = np.array([h == w for h, w in self.sizes])
+        if (self.turns[:, ~square] % 2).any():
+            raise CoviewsError("only square views can be turned by a quarter")
+
+    @classmethod
+    def draw(
+        cls,
+        source: "ViewSource | Subpolicies",
+        n: int,
+        image_size: Size,
+        generator: np.random.Generator,
+        placement: Placement | None = None,
+        sizes: tuple[Size, ...] = (),
+    ) -> "Plan":
+        """A plan for n images: operations by a view source, or given ones; crops, flips and turns by the placement."""
+        subpolicies = source.sample(n, generator) if hasattr(source, "sample") else source
+        if len(subpolicies) != n:
+            raise CoviewsError(f"{len(subpolicies)} subpolicies for {n} images: one for each image is needed")
+        applied = subpolicies.applied(generator)
+        placed = (placement or Placement()).draw(n, applied.views, applied.steps, image_size, generator)
+        return cls(applied.space, image_size, applied.ops, applied.levels, *placed, sizes=sizes)
+
+    @property
+    def views(self) -> int:
+        """V, the number of views."""
+        return self.ops.shape[1]
+
+    @property
+    def steps(self) -> int:
+        """N_tau, the number of operations in a row."""
+        return self.ops.shape[2]
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    def __getitem__(self, index: Any) -> "Plan":
+        """The plan of some images: a slice, an index array or a mask."""
+        return Plan(self.space, self.image_size, *(getattr(self, name)[index] for name in _ARRAYS), sizes=self.sizes)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Plan)
+            and (self.space, self.image_size, self.sizes) == (other.space, other.image_size, other.sizes)
+            and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in _ARRAYS)
+        )
+
+    def of_views(self, first: int, last: int) -> "Plan":
+        """The same images with the views `first` to `last` - 1 alone."""
+        part = slice(first, last)
+        return Plan(
+            self.space, self.image_size, *(getattr(self, name)[:, part] for name in _ARRAYS), sizes=self.sizes[part]
+        )
+
+    def texts(self) -> list[str]:
+        """One line for each image, such as `Rotate -18 deg, crop 3 5 20 24 | Equalize, crop 0 0 32 32, mirrored`."""
+        return [" | ".join(self._view_text(b, v) for v in range(self.views)) for b in range(len(self))]
+
+    def _view_text(self, b: int, v: int) -> str:
+        parts = [self.space.describe(o, k) for o, k in zip(self.ops[b, v], self.levels[b, v], strict=True)]
+        height, width = self.image_size
+        box = self.boxes[b, v].tolist()
+        parts += [] if box == [0, 0, width, height] else [f"crop {' '.join(map(str, box))}"]
+        parts += ["mirrored"] if self.flips[b, v] else []
+        parts += ["upside down"] if self.vertical_flips[b, v] else []
+        parts += [f"turned {90 * self.turns[b, v]} deg"] if self.turns[b, v] else []
+        return ", ".join(parts)
+
+    def to_json(self) -> str:
+        """A JSON object: the space by its name and number of levels, sizes, and the arrays as lists."""
+        arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
+        described = {"space": self.space.name, "number_of_levels": self.space.levels}
+        return json.dumps({**described, "image_size": self.image_size, "sizes": self.sizes, **arrays})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        """The inverse of `to_json`, for the built-in spaces."""
+        try:
+            data = json.loads(text)
+            sizes = tuple((int(h), int(w)) for h, w in data["sizes"])
+            height, width = data["image_size"]
+            shape = np.shape(data["ops"])
+            arrays = [np.reshape(np.array(data[n], kind), _shape(n, shape)) for n, (_, kind) in _ARRAYS.items()]
+            ops = space(data["space"], levels=data["number_of_levels"])
+            return cls(ops, (int(height), int(width)), *arrays, sizes=sizes)
+        except CoviewsError:
+            raise
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RecursionError) as error:
+            raise CoviewsError(f"not the JSON form of a plan: {error!r}") from error
+
+
+def _shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of one of the arrays, given that of the operations (B, V, S)."""
+    b, v, s = shape
+    return {"boxes": (b, v, 4), "spots": (b, v, s, 2), "ops": shape, "levels": shape}.get(name, (b, v))
