@@ -19,10 +19,10 @@ import coviews
 from coviews.compat import import_torchvision
 from coviews.encoders.features import features
 from coviews.encoders.pixels import to_tensors
-from coviews.evaluation.crop_model import Scatter
-from coviews.evaluation.crops import random_crops
+from coviews.evaluation.crop_model import CropModel
 from coviews.evaluation.knn import knn_predict
 from coviews.evaluation.linear import crop_probe
+from coviews.ops.engine import random_crops
 from coviews.ops.images import channel_statistics
 from measure import options, versions, write
 from train import medians
@@ -77,13 +77,13 @@ def main() -> None:
     def knn() -> np.ndarray:
         return knn_predict(bank, labels[:TRAIN], queries, k=K, classes=classes)
 
-    def scatter() -> Scatter:
+    def crop_model() -> CropModel:
         crops = random_crops(images[:CROPPED], np.random.default_rng(0), views=2)
         taken = [features(encoder, crops[:, i], mean, std) for i in (0, 1)]
-        return Scatter.of(np.tile(bank[:CROPPED], (2, 1)), np.concatenate(taken))
+        return CropModel.fit(np.tile(bank[:CROPPED], (2, 1)), np.concatenate(taken))
 
     def probe() -> np.ndarray:
-        return crop_probe(scatter(), bank, labels[:TRAIN], queries, classes=classes).predictions
+        return crop_probe(crop_model(), bank, labels[:TRAIN], queries, classes=classes).predictions
 
     def everything() -> None:
         both()
@@ -95,7 +95,7 @@ def main() -> None:
 
     systems = {
         "bare forward passes": passes, "features, kNN and probe": everything, "features": both, "kNN": knn,
-        "kNN of lightly": theirs, "crops of 500": scatter, "linear probe with its crops": probe,
+        "kNN of lightly": theirs, "crops of 500": crop_model, "linear probe with its crops": probe,
     }  # fmt: skip
     t = medians(systems, 3 if asked.quick else 15)
     table = Table("", "over the bare forward passes")

@@ -5,12 +5,14 @@ import importlib.metadata
 import json
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 
-def options(description: str) -> argparse.Namespace:
+def options(description: str, parts: Sequence[str] = ()) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
+    if parts:
+        parser.add_argument("--part", choices=parts, help="measure this part only")
     parser.add_argument("--quick", action="store_true", help="under a minute, less exact")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here as well")
     return parser.parse_args()
@@ -35,8 +37,8 @@ def seconds(systems: dict[str, Callable[[], object]], rounds: int, least: float)
 
 
 def versions(*packages: str) -> str:
-    found = [f"{p} {importlib.metadata.version(p)}" for p in packages]
-    return f"Python {platform.python_version()}, {platform.machine()}; " + ", ".join(found)
+    texts = [f"{p} {importlib.metadata.version(p)}" for p in packages]
+    return f"Python {platform.python_version()}, {platform.machine()}; " + ", ".join(texts)
 
 
 def write(path: Path | None, figures: dict[str, float]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 from coviews.comparison.results import Results, read_results
-from coviews.comparison.standings import Rows, scores, spread
+from coviews.comparison.standings import Rows, mean_and_deviation, scores
 from coviews.comparison.verdict import paired
 
 ROOT = Path(__file__).parent.parent
@@ -105,12 +105,12 @@ def standings(
     rows = []
     for name in ranked(results, measures[0]) if order is None else order:
         runs = results.of(name)
-        cells = [spread([r.accuracy[m] for r in runs]) for m in measures]
+        cells = [mean_and_deviation([r.accuracy[m] for r in runs]) for m in measures]
         label = order[name] if isinstance(order, Mapping) else short(name)
-        rows.append([label, *cells, spread([r.quality["rankme"] for r in runs]), str(len(runs))])
+        rows.append([label, *cells, mean_and_deviation([r.quality["rankme"] for r in runs]), str(len(runs))])
     untrained = next((r.untrained for r in results.runs if r.untrained), None)  # the same weights for all
     if untrained:
-        rows.append(["*untrained encoder*", *(spread([untrained[m]]) for m in measures), "", "1"])
+        rows.append(["*untrained encoder*", *(mean_and_deviation([untrained[m]]) for m in measures), "", "1"])
     return Rows([what, *(heads[m] for m in measures), "RankMe", "seeds"], rows)
 
 
@@ -120,7 +120,9 @@ def grid(results: Results) -> Rows:
     for steps in STEPS:
         names = [f"{steps} of {where}" for where in SPACES]
         runs = [results.of("coviews:table" if name == "2 of all" else name) for name in names]
-        cells = [" / ".join(spread([r.accuracy[m] for r in found]) for m in ("linear", "knn")) for found in runs]
+        cells = [
+            " / ".join(mean_and_deviation([r.accuracy[m] for r in found]) for m in ("linear", "knn")) for found in runs
+        ]
         rows.append([str(steps), *cells])
     return Rows(["operations in a row", *(f"of `{name}`" for name in SPACES)], rows)
 

@@ -60,8 +60,8 @@ class Group:
         s, n = self.scorer, self.images_each
         images = self.images[self.generator.choice(np.arange(BANK + 1, len(self.images)), n, replace=False)]
         seed = int(self.generator.integers(2**32))
-        found = [self.features(images, subpolicies[np.full(n, i)], seed) for i in range(len(subpolicies))]
-        z1, z2 = (torch.stack([f.chunk(2)[view] for f in found]).flatten(0, 1) for view in (0, 1))
+        features = [self.features(images, subpolicies[np.full(n, i)], seed) for i in range(len(subpolicies))]
+        z1, z2 = (torch.stack([f.chunk(2)[view] for f in features]).flatten(0, 1) for view in (0, 1))
         same = (z1 * z2).sum(1) / 0.5
         others = [torch.logsumexp(z @ self.bank.T / 0.5, 1) for z in (z1, z2)]
         losses = sum(torch.logaddexp(same, other) - same for other in others) / 2
@@ -112,9 +112,9 @@ def main() -> None:
             name = {**figures, "grouped": grouped}
             results["runs"].append(name | {"seeds": runs})
             asked.json.write_text(json.dumps(results) + "\n")
-            told = {k: f"{np.mean([r[k] for r in runs]):.3f}" for k in runs[0]}
+            means = {k: f"{np.mean([r[k] for r in runs]):.3f}" for k in runs[0]}
             spread = np.std([r["reward"] for r in runs], ddof=1) if len(runs) > 1 else 0
-            print(name, told, f"± {spread:.3f}", flush=True)
+            print(name, means, f"± {spread:.3f}", flush=True)
 
 
 if __name__ == "__main__":

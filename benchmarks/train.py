@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from coviews.compat import import_torchvision
-from coviews.console.display import Display
+from coviews.console.progress import Display
 from coviews.encoders.pixels import to_tensors
 from coviews.ops.space import space
 from coviews.policies.learned import Policy

@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coviews import OPS, space
+from coviews import OPS, apply_op, space
 from coviews.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -79,17 +81,27 @@ def test_make_knows_what_the_readme_says():
     assert set(asked) <= set(targets)
 
 
-def test_the_page_on_views_runs_and_lists_every_operation():
-    (code,) = blocks("docs/views.md", "python")
+def test_the_page_on_views_runs_and_lists_every_operation(monkeypatch):
+    code, own_operation = blocks("docs/views.md", "python")
     names = {}
     exec(code.replace('"shapes"', '"shapes:50"'), names)
     assert names["views"].shape == (50, 2, 32, 32, 3)
+    monkeypatch.setitem(OPS, "Darken", None)  # so that it is removed again
+    exec(own_operation, names)
+    darker = apply_op(np.full((2, 2, 3), 100, np.uint8), "Darken", 0)
+    assert (darker == 20).all()
     page = (ROOT / "docs" / "views.md").read_text()
     for op in space("autoaugment").ops:
         assert re.search(rf"\b{op}\b", page), op
         low, high = OPS[op].low, OPS[op].high
         if low != high:
             assert f"{low:g} .. {high:g}" in page, op
+
+
+def test_the_tables_are_those_of_the_package():
+    check = [sys.executable, str(ROOT / "docs" / "tables.py"), "--check"]
+    done = subprocess.run(check, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_page_on_own_loops_shows_the_example():

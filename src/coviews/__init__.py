@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from coviews.comparison.compare import Comparison, compare
     from coviews.comparison.reproduce import reproduce
     from coviews.encoders.architectures import make_encoder
+    from coviews.encoders.encoder_options import ExportOptions
     from coviews.encoders.export import Exported, export
     from coviews.encoders.file import load_encoder
     from coviews.encoders.pixels import to_tensors
     from coviews.evaluation.evaluate import Evaluation, evaluate
+    from coviews.evaluation.options import EvaluateOptions
     from coviews.features.embed import Embedding, embed
+    from coviews.features.feature_options import EmbedOptions, NeighboursOptions
     from coviews.features.neighbours import Neighbours, neighbours
     from coviews.methods.losses import info_nce
     from coviews.ops.images import channel_statistics
@@ -41,10 +44,14 @@ __version__ = "0.1.0"
 # what needs torch is imported when it is asked for: making views does not wait for it
 _LATE = {
     "Comparison": "coviews.comparison.compare",
+    "EmbedOptions": "coviews.features.feature_options",
     "Embedding": "coviews.features.embed",
+    "EvaluateOptions": "coviews.evaluation.options",
     "Evaluation": "coviews.evaluation.evaluate",
+    "ExportOptions": "coviews.encoders.encoder_options",
     "Exported": "coviews.encoders.export",
     "Neighbours": "coviews.features.neighbours",
+    "NeighboursOptions": "coviews.features.feature_options",
     "PretrainSettings": "coviews.runs.settings",
     "Pretrained": "coviews.training.lifecycle",
     "channel_statistics": "coviews.ops.images",
@@ -66,12 +73,16 @@ __all__ = [
     "BoundedReward",
     "Comparison",
     "CoviewsError",
+    "EmbedOptions",
     "Embedding",
+    "EvaluateOptions",
     "Evaluation",
+    "ExportOptions",
     "Exported",
     "ImageSet",
     "LossTable",
     "Neighbours",
+    "NeighboursOptions",
     "NetworkSettings",
     "PPOSettings",
     "Policy",

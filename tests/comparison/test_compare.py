@@ -17,7 +17,7 @@ from coviews.comparison.compare import Comparison
 from coviews.comparison.plan import VIEWS, Plan, view_variants
 from coviews.comparison.results import Result, Results, collect, read_results
 from coviews.comparison.standings import standings
-from coviews.comparison.verdict import paired, sentence
+from coviews.comparison.verdict import paired, winner_sentence
 from coviews.runs.settings import PretrainSettings
 from small_runs import SEARCH, SMALL
 
@@ -353,14 +353,14 @@ def test_interval_equals_scipys(n):
 
 
 def test_the_sentence_says_whether_it_is_more_than_noise():
-    clear = sentence({"a": {0: 50.0, 1: 51.0, 2: 52.0}, "b": {0: 40.0, 1: 41.1, 2: 42.0}}, "linear probe")
+    clear = winner_sentence({"a": {0: 50.0, 1: 51.0, 2: 52.0}, "b": {0: 40.0, 1: 41.1, 2: 42.0}}, "linear probe")
     assert "a is first by linear probe with 51.0 %" in clear
     assert "more than the noise" in clear
-    close = sentence({"a": {0: 50.0, 1: 51.0}, "b": {0: 50.5, 1: 49.0}, "weak": {0: 10.0, 1: 11.1}}, "kNN")
+    close = winner_sentence({"a": {0: 50.0, 1: 51.0}, "b": {0: 50.5, 1: 49.0}, "weak": {0: 10.0, 1: 11.1}}, "kNN")
     assert "cannot be told from b" in close
     assert "weak" not in close
-    assert "nothing to compare" in sentence({"a": {0: 1.0}}, "kNN")
-    assert "no seed in common" in sentence({"a": {0: 1.0}, "b": {1: 0.0}}, "kNN")
+    assert "nothing to compare" in winner_sentence({"a": {0: 1.0}}, "kNN")
+    assert "no seed in common" in winner_sentence({"a": {0: 1.0}, "b": {1: 0.0}}, "kNN")
 
 
 def test_the_table_holds_mean_deviation_difference_time_and_search():

@@ -3,7 +3,7 @@ import pytest
 from PIL import Image
 
 from coviews import CoviewsError, load_images
-from coviews.data import pictures
+from coviews.data import picture_reader
 
 
 def noise(seed: int) -> np.ndarray:
@@ -112,7 +112,9 @@ def test_a_subset_of_a_list_decodes_nothing_else(folder, monkeypatch):
     rows = "".join(f"pics/{i}.png,{'ab'[i % 2]}\n" for i in range(6))
     opened = []
     monkeypatch.setattr(
-        pictures.Image, "open", lambda file, *a, real=Image.open, **k: opened.append(file.name) or real(file, *a, **k)
+        picture_reader.Image,
+        "open",
+        lambda file, *a, real=Image.open, **k: opened.append(file.name) or real(file, *a, **k),
     )
     made = load_images(write(folder, "a.csv", rows), subset=2, subset_seed=5)
     assert sorted(made.labels.tolist()) == [0, 1]

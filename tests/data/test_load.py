@@ -7,8 +7,7 @@ from PIL import Image, ImageOps
 
 from coviews import CoviewsError
 from coviews.console import progress as late_bar
-from coviews.data import files
-from coviews.data import parallel as progress
+from coviews.data import image_files, parallel
 from coviews.data.load import ImageSet, load_images
 from coviews.data.shapes.draw import SHAPE_CLASSES, make_shapes
 
@@ -173,7 +172,7 @@ def test_limit_is_spread_evenly(tmp_path):
 
 
 def test_many_files_keep_their_order(tmp_path):
-    many = 5 * progress._BLOCK + 3
+    many = 5 * parallel._BLOCK + 3
     for i in range(many):
         Image.new("L", (4, 4), i % 256).save(tmp_path / f"{i:04}.png")
     made = load_images(tmp_path)
@@ -261,7 +260,7 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path, monkeypatch):
             raise PermissionError(13, "Permission denied")
         return scandir(folder)
 
-    monkeypatch.setattr(files.os, "scandir", refuse)
+    monkeypatch.setattr(image_files.os, "scandir", refuse)
     with pytest.warns(UserWarning, match="secret.*Permission denied"):
         made = load_images(tmp_path)
     assert made.names == ("a/a.png",)
@@ -275,8 +274,8 @@ def test_programs_and_films_are_not_opened(tmp_path):
     picture().save(tmp_path / "c.eps")
     with pytest.warns(UserWarning, match=r"1 broken .*b\.png \(not an image\)"):
         assert load_images(tmp_path).names == ("a.png",)
-    assert {".png", ".jpg", ".jpeg", ".tif", ".webp", ".bmp", ".gif"} <= files.extensions()
-    assert not {".eps", ".mpg", ".pdf", ".h5"} & files.extensions()
+    assert {".png", ".jpg", ".jpeg", ".tif", ".webp", ".bmp", ".gif"} <= image_files.extensions()
+    assert not {".eps", ".mpg", ".pdf", ".h5"} & image_files.extensions()
 
 
 # ------------------------------------------------------------------------------- arrays and built-in
@@ -367,6 +366,6 @@ def test_too_large_for_the_memory_is_said(monkeypatch):
     def refuse(*_):
         raise MemoryError("Unable to allocate 3 TiB")
 
-    monkeypatch.setattr("coviews.data.load.make_shapes", refuse)
+    monkeypatch.setattr("coviews.data.formats.make_shapes", refuse)
     with pytest.raises(CoviewsError, match=r"memory.*3 TiB.*smaller size"):
         load_images("shapes")

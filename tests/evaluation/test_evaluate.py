@@ -1,5 +1,6 @@
 """`evaluate` from a user's side: runs and encoders from elsewhere, what is shown, what is kept, what is wrong."""
 
+import contextlib
 import json
 import os
 import re
@@ -21,13 +22,13 @@ from coviews.encoders.architectures import make_encoder
 from coviews.encoders.features import features
 from coviews.encoders.file import save_encoder
 from coviews.encoders.open import IMAGENET, OpenedEncoder, open_encoder
-from coviews.evaluation.evaluate import _fraction
 from coviews.evaluation.finetune import finetune
-from coviews.evaluation.judge import evaluate as judge
+from coviews.evaluation.judge import judge
 from coviews.evaluation.knn import knn_accuracy
 from coviews.evaluation.linear import paper_probe
+from coviews.evaluation.options import EvaluateOptions, fraction
 from coviews.evaluation.quality import rankme
-from coviews.evaluation.records import append_record, read_records
+from coviews.evaluation.records import append_record
 from coviews.evaluation.text_tables import clean, margin, verdict
 from coviews.runs.folder import Run
 from small_runs import SMALL
@@ -67,6 +68,15 @@ def write_images(folder, classes, each=15, size=16, seed=0):
     return folder
 
 
+def read_records(path):
+    """All lines of a file of results that are whole."""
+    records = []
+    for line in path.read_bytes().splitlines():
+        with contextlib.suppress(ValueError):
+            records.append(json.loads(line))
+    return records
+
+
 def said_by(capsys, *arguments):
     """Exit code, standard output, and the lines of standard error."""
     code = main(["evaluate", *map(str, arguments)])
@@ -99,9 +109,8 @@ def test_a_run_on_its_own_data_gives_the_numbers_of_the_library(run, capsys):
     assert results["knn"] == {"accuracy": near, "k": 5, "temperature": 0.2}
     linear = results["linear"]["accuracy"]
     assert np.trace(results["confusion"]) == pytest.approx(50 * linear)
-    whole = judge(
-        encoder, train, test, mean=mean, std=std, k=5, temperature=0.2, untrained=lambda: make_encoder("resnet8", 16)
-    )
+    options = EvaluateOptions(k=5, temperature=0.2)
+    whole = judge(encoder, train, test, options, mean=mean, std=std, untrained=lambda: make_encoder("resnet8", 16))
     assert results == json.loads(json.dumps(whole))
 
     rows = {line.split("  ")[0]: line.split() for line in out.splitlines() if line}
@@ -118,10 +127,10 @@ def test_a_run_on_its_own_data_gives_the_numbers_of_the_library(run, capsys):
 
 def test_the_function_gives_what_the_command_keeps(run, capsys):
     found = evaluate(run, "shapes:90", seed=1, baselines=False, progress=False)
-    assert found.kept == run / "evaluations.jsonl"
+    assert found.file == run / "evaluations.jsonl"
     assert found.test_data is None  # the run's own goes with the run's own data
     assert said_by(capsys, run, "--data", "shapes:90", "--seed", 1, *QUICK)[0] == 0
-    one, other = read_records(found.kept)
+    one, other = read_records(found.file)
     assert one == json.loads(json.dumps(found.record))
     assert {**other, "time": None} == {**one, "time": None}
     assert "shapes:90: 72 images to learn from; 18 to judge" in str(found)
@@ -131,7 +140,7 @@ def test_the_function_gives_what_the_command_keeps(run, capsys):
 
 
 def test_the_papers_probe_and_fine_tuning_are_columns(run, monkeypatch, capsys):
-    short = {"paper_probe": (paper_probe, {"epochs": 3}), "finetune_on": (finetune, {"epochs": 2})}
+    short = {"paper_probe": (paper_probe, {"epochs": 3}), "finetune": (finetune, {"epochs": 2})}
     for name, (function, options) in short.items():
         monkeypatch.setattr(
             f"coviews.evaluation.judge.{name}", lambda *a, f=function, o=options, **k: f(*a, **{**k, **o})
@@ -147,7 +156,7 @@ def test_the_papers_probe_and_fine_tuning_are_columns(run, monkeypatch, capsys):
     assert len(results["paper"]["accuracies"]) == 5
     header = next(line for line in out.splitlines() if line.startswith("accuracy in %"))
     assert "paper's probe" in header
-    assert "fine-tuned, 10 %   fine-tuned, 50 %" in header
+    assert "fine-tuning, 10 %   fine-tuning, 50 %" in header
     ours = next(line for line in out.splitlines() if line.startswith("this encoder"))
     assert f"{100 * results['paper']['accuracy']:.1f} ± {100 * results['paper']['std']:.1f}" in ours
     assert ours.endswith(f"{100 * results['finetune']['50%']['accuracy']:.1f}")
@@ -177,7 +186,7 @@ def test_encoders_from_elsewhere(tmp_path, monkeypatch, capsys):
     state = {f"module.backbone.{k}": v for k, v in encoder.state_dict().items()} | {"fc.weight": torch.zeros(2, 2)}
     torch.save({"state_dict": state}, "weights.pt")
     found = evaluate("weights.pt", "train", "test", architecture="resnet18", progress=False, out=tmp_path / "all.jsonl")
-    assert found.kept == tmp_path / "all.jsonl"
+    assert found.file == tmp_path / "all.jsonl"
     assert set(found.results["baselines"]) == {"untrained", "pixels"}
     assert found.results["linear"]["accuracy"] > 0.8  # brightness is easy
     sets = [load_images(tmp_path / name) for name in ("train", "test")]
@@ -188,11 +197,12 @@ def test_encoders_from_elsewhere(tmp_path, monkeypatch, capsys):
         capsys, "weights.pt", "--architecture", "resnet18", "--data", "train", "--test-data", "test", *QUICK
     )
     assert code == 0
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["all.jsonl", "test", "train", "weights.pt"]
+    files = sorted(p.name for p in tmp_path.iterdir())
+    assert files == [".all.jsonl.lock", "all.jsonl", "test", "train", "weights.pt"]
 
     own = evaluate(encoder.train(), sets[0], sets[1].images, progress=False)  # a module, and data from Python
     assert encoder.training
-    assert own.kept is None
+    assert own.file is None
     assert (own.source, own.data, own.test_data) == ("python: ResNet", "python: ImageSet", "python: ndarray")
     assert [entry["name"] for entry in own.results["missing"]][-1] == "untrained"
 
@@ -219,7 +229,7 @@ def test_published_weights_on_small_images(monkeypatch):
 def test_a_run_can_be_judged_in_another_size(run):
     found = evaluate(run / "encoder.safetensors", "shapes:60", size=24, baselines=False, progress=False)
     assert found.options["size"] == [24, 24]
-    assert found.kept == run / "evaluations.jsonl"
+    assert found.file == run / "evaluations.jsonl"
 
 
 # ---------------------------------------------------------------------------------------------- what is kept
@@ -240,7 +250,7 @@ def test_records_are_added_also_after_a_line_that_a_kill_cut_off(tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_said_before_the_work(run, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("coviews.evaluation.evaluate.load_images", lambda *a, **k: pytest.fail("too late"))
+    monkeypatch.setattr("coviews.evaluation.train_and_test.load_images", lambda *a, **k: pytest.fail("too late"))
     for out, wanted in ((tmp_path / "no/x.jsonl", "there is no folder"), (tmp_path, "it is a folder")):
         code, _, err = said_by(capsys, run, "--out", out)
         assert code == 2
@@ -424,10 +434,10 @@ def test_warnings_are_lines(run, tmp_path, capsys):
 
 
 def test_shares_of_labels():
-    assert [_fraction(s) for s in ("1%", "10 %", 0.1, "0.5", "100%", 1.0)] == [0.01, 0.1, 0.1, 0.5, 1.0, 1.0]
+    assert [fraction(s) for s in ("1%", "10 %", 0.1, "0.5", "100%", 1.0)] == [0.01, 0.1, 0.1, 0.5, 1.0, 1.0]
     for wrong in ("0%", "101%", 5, 0, -0.1, "1e-3", "ten", ""):
         with pytest.raises(CoviewsError, match=r"1% or 0\.01"):
-            _fraction(wrong)
+            fraction(wrong)
 
 
 def test_the_command_is_listed_without_torch():
@@ -443,7 +453,7 @@ def test_a_probe_of_whole_images_stands_beside_the_other(made, tmp_path, capsys)
     assert main(["evaluate", str(made / "run"), "--whole", "--out", str(tmp_path / "found.jsonl")]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     head = next(row for row in rows if row[:3] == ["accuracy", "in", "%"])
-    assert head[3:] == ["kNN", "linear", "probe", "of", "whole", "images"]
+    assert head[3:] == ["kNN", "linear", "probe", "probe", "of", "whole", "images"]
     results = json.loads((tmp_path / "found.jsonl").read_text())["results"]
     for name, found in {"this": results, "untrained": results["baselines"]["untrained"]}.items():
         cells = next(row for row in rows if row[:1] == [name])

@@ -12,13 +12,15 @@ from coviews.data.load import load_images
 from coviews.encoders.architectures import make_encoder
 from coviews.encoders.features import features
 from coviews.errors import CoviewsError
-from coviews.evaluation.crop_model import Scatter
-from coviews.evaluation.crops import random_crops
+from coviews.evaluation.crop_model import CropModel
+from coviews.evaluation.feature_sets import pixel_features
 from coviews.evaluation.finetune import finetune
-from coviews.evaluation.judge import evaluate, pixel_features
+from coviews.evaluation.judge import judge
 from coviews.evaluation.knn import knn_accuracy
 from coviews.evaluation.linear import Diverged, crop_probe, fast_probe, paper_probe
+from coviews.evaluation.options import EvaluateOptions
 from coviews.evaluation.task import make_task
+from coviews.ops.engine import random_crops
 from coviews.ops.images import channel_statistics
 
 NAMES = ("dark", "dim", "light", "bright")
@@ -65,19 +67,24 @@ def fresh():
     return make_encoder("resnet8", 16)
 
 
+def judged(encoder, train, test=None, *, mean, std, untrained=None, **options):
+    options = EvaluateOptions(**{"progress": False, **options})
+    return judge(encoder, train, test, options, mean=mean, std=std, untrained=untrained)
+
+
 def test_everything_is_in_the_result_and_nothing_changes(encoder, train, test, settings, monkeypatch):
     weights = [p.clone() for p in encoder.state_dict().values()]
     generator = torch.random.get_rng_state()
     short = {"untrained": fresh, "whole": True, "paper": True, "finetune": (0.05,)}
     monkeypatch.setattr("coviews.evaluation.judge.paper_probe", partial(paper_probe, epochs=2, lr=1.0))
-    monkeypatch.setattr("coviews.evaluation.judge.finetune_on", partial(finetune, epochs=2))
-    made = evaluate(encoder, train, test, **settings, **short)
+    monkeypatch.setattr("coviews.evaluation.judge.finetune", partial(finetune, epochs=2))
+    made = judged(encoder, train, test, **settings, **short)
     assert all(torch.equal(a, b) for a, b in zip(weights, encoder.state_dict().values(), strict=True))
     assert all(part.training for part in encoder.modules())
     assert all(p.grad is None for p in encoder.parameters())
     assert torch.equal(generator, torch.random.get_rng_state())
     assert json.loads(json.dumps(made)) == made  # plain, and so is what a command prints
-    assert made == evaluate(encoder, train, test, **settings, **short)
+    assert made == judged(encoder, train, test, **settings, **short)
 
     assert made["images"] == {"train": 400, "test": 200, "left_out": 0}
     assert made["features"] == 256
@@ -109,7 +116,7 @@ def test_everything_is_in_the_result_and_nothing_changes(encoder, train, test, s
 
 
 def test_the_linear_probe_by_hand(encoder, train, test, settings, monkeypatch):
-    monkeypatch.setattr("coviews.evaluation.judge.PAIRS", 50)
+    monkeypatch.setattr("coviews.evaluation.feature_sets.PAIRS", 50)
     bank, queries = (features(encoder, s.images, **settings) for s in (train, test))
 
     def wanted(known, judged, truth, held_out):
@@ -119,14 +126,14 @@ def test_the_linear_probe_by_hand(encoder, train, test, settings, monkeypatch):
         few = few[~np.isin(few, held_out)]
         crops = random_crops(train.images[few], generator, views=2)
         taken = np.concatenate([features(encoder, crops[:, i], **settings) for i in (0, 1)])
-        scatter = Scatter.of(np.tile(bank[few], (2, 1)), taken)
-        probe = crop_probe(scatter, bank[known], train.labels[known], judged, truth, classes=4)
+        model = CropModel.fit(np.tile(bank[few], (2, 1)), taken)
+        probe = crop_probe(model, bank[known], train.labels[known], judged, truth, classes=4)
         return {"accuracy": probe.accuracy, "strength": probe.strength}
 
-    made = evaluate(encoder, train, test, **settings, pixels=False)
+    made = judged(encoder, train, test, **settings, baselines=False)
     assert made["linear"] == wanted(np.arange(400), queries, test.labels, [])
     task = make_task(train, None, 0)
-    made = evaluate(encoder, train, **settings, pixels=False)
+    made = judged(encoder, train, **settings, baselines=False)
     assert made["linear"] == wanted(task.train, bank[task.test], train.labels[task.test], task.test)
 
 
@@ -138,14 +145,14 @@ def test_images_pass_the_encoder_once(encoder, train, test, settings):
         seen += len(inputs[0])
 
     hook = encoder.register_forward_pre_hook(count)
-    evaluate(encoder, train, test, **settings)
+    judged(encoder, train, test, **settings)
     hook.remove()
     assert seen == 400 + 200 + 2 * 400 + 2 * 400  # and two views and two crops of up to 500 images
 
 
 def test_without_labels_it_says_what_needs_them(encoder, train, test, settings):
     for sets in ((Set(train.images, None, None), None), (train, Set(test.images, None, None))):
-        made = evaluate(encoder, *sets, **settings, finetune=(0.1,), whole=True, untrained=fresh)
+        made = judged(encoder, *sets, **settings, finetune=(0.1,), whole=True, untrained=fresh)
         assert set(made["quality"]) == {"rankme", "spread", "uniformity", "alignment"}
         names = [entry["name"] for entry in made["missing"]]
         assert names == ["knn", "linear", "per_class", "confusion", "pixels", "whole", "finetune"]
@@ -156,22 +163,22 @@ def test_without_labels_it_says_what_needs_them(encoder, train, test, settings):
 
 
 def test_without_a_test_set_a_fifth_is_held_out(encoder, train, settings):
-    made = evaluate(encoder, train, **settings, pixels=False)
+    made = judged(encoder, train, **settings, baselines=False)
     assert made["images"] == {"train": 320, "test": 80, "left_out": 0}
     assert sum(map(sum, made["confusion"])) == 80
     assert "held out" in made["notes"][0]
-    assert made == evaluate(encoder, train, **settings, pixels=False)
-    assert made["confusion"] != evaluate(encoder, train, **settings, pixels=False, seed=1)["confusion"]
+    assert made == judged(encoder, train, **settings, baselines=False)
+    assert made["confusion"] != judged(encoder, train, **settings, baselines=False, seed=1)["confusion"]
 
 
 def test_classes_that_training_lacks_are_left_out(encoder, train, test, settings):
     names = tuple(reversed(train.classes))  # the same classes in another order, one under another name
     labels = len(names) - 1 - test.labels
-    same = evaluate(encoder, train, Set(test.images, labels, names), **settings, pixels=False)
-    assert same["linear"] == evaluate(encoder, train, test, **settings, pixels=False)["linear"]
+    same = judged(encoder, train, Set(test.images, labels, names), **settings, baselines=False)
+    assert same["linear"] == judged(encoder, train, test, **settings, baselines=False)["linear"]
     other = Set(test.images, labels, ("griffin", *names[1:]))
     with pytest.warns(UserWarning, match="griffin"):
-        made = evaluate(encoder, train, other, **settings, pixels=False)
+        made = judged(encoder, train, other, **settings, baselines=False)
     lost = int((labels == 0).sum())
     assert made["images"]["left_out"] == lost
     assert sum(map(sum, made["confusion"])) == 200 - lost
@@ -183,7 +190,7 @@ def test_a_probe_that_diverges_does_not_lose_the_rest(encoder, train, test, sett
         raise Diverged("too large")
 
     monkeypatch.setattr("coviews.evaluation.judge.paper_probe", diverge)
-    made = evaluate(encoder, train, test, **settings, pixels=False, paper=True)
+    made = judged(encoder, train, test, **settings, baselines=False, paper=True)
     assert made["missing"] == [{"name": "paper", "reason": "too large"}]
     assert "knn" in made
 
@@ -193,15 +200,15 @@ def test_bad_input_is_told_before_the_work(encoder, train, test, settings):
         def forward(self, x):
             raise AssertionError("no image should have passed")
 
-    with pytest.raises(CoviewsError, match="fractions of the labels"):
-        evaluate(Never(), train, test, **settings, finetune=(10,))
+    with pytest.raises(CoviewsError, match="write a share of the labels"):
+        judged(Never(), train, test, **settings, finetune=(10,))
     with pytest.raises(CoviewsError, match="399 training labels for 400"):
-        evaluate(Never(), Set(train.images, train.labels[1:], NAMES), test, **settings)
+        judged(Never(), Set(train.images, train.labels[1:], NAMES), test, **settings)
     with pytest.raises(CoviewsError, match="199 test labels for 200"):
-        evaluate(Never(), train, Set(test.images, test.labels[1:], NAMES), **settings)
+        judged(Never(), train, Set(test.images, test.labels[1:], NAMES), **settings)
     with pytest.raises(CoviewsError, match="no class in common"):
-        evaluate(Never(), train, Set(test.images, test.labels, ("a", "b", "c", "d")), **settings)
-    one = evaluate(encoder, Set(train.images[:30], np.zeros(30, int), NAMES), test, **settings)
+        judged(Never(), train, Set(test.images, test.labels, ("a", "b", "c", "d")), **settings)
+    one = judged(encoder, Set(train.images[:30], np.zeros(30, int), NAMES), test, **settings)
     assert "two classes" in one["missing"][0]["reason"]
 
 
@@ -211,15 +218,3 @@ def test_pixels_are_averaged_down():
     assert made[1, 2, 3, 4] == pytest.approx(images[1, 12:16, 8:10, 2].mean())
     small = np.random.default_rng(0).integers(0, 256, (3, 8, 9, 1), np.uint8)
     np.testing.assert_array_equal(pixel_features(small), small.reshape(3, -1))
-
-
-def test_crops_are_the_engines():
-    from coviews import make_views
-    from coviews.ops.space import space
-    from coviews.policies.subpolicy import Subpolicies
-
-    images = np.random.default_rng(0).integers(0, 256, (9, 12, 10, 3), np.uint8)
-    chosen = space("autoaugment")
-    nothing = np.full((9, 2, 1), chosen.identity)
-    wanted = make_views(images, Subpolicies(chosen, nothing, 0 * nothing), np.random.default_rng(5), flip=0.5)
-    np.testing.assert_array_equal(random_crops(images, np.random.default_rng(5), flip=0.5, views=2), wanted)

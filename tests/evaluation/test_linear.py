@@ -10,12 +10,11 @@ from coviews.data.load import load_images
 from coviews.encoders.architectures import make_encoder
 from coviews.encoders.features import features
 from coviews.errors import CoviewsError
-from coviews.evaluation.crop_model import Scatter
-from coviews.evaluation.crops import random_crops
+from coviews.evaluation.crop_model import CropModel
 from coviews.evaluation.finetune import finetune
-from coviews.evaluation.lbfgs import minimise
+from coviews.evaluation.labels import balanced_parts, balanced_share
 from coviews.evaluation.linear import Diverged, crop_probe, fast_probe, paper_probe
-from coviews.evaluation.splits import balanced_parts, balanced_share
+from coviews.ops.engine import random_crops
 from coviews.ops.images import channel_statistics
 
 
@@ -89,18 +88,6 @@ def test_bad_probes_are_named():
         fast_probe(x, labels, bad, classes=5)
 
 
-def test_the_minimum_of_a_quadratic_is_found():
-    rng = np.random.default_rng(0)
-    root = torch.from_numpy(rng.normal(size=(8, 8)))
-    curvature, wanted = root @ root.T + torch.eye(8), torch.from_numpy(rng.normal(size=8))
-
-    def quadratic(x):
-        return float((x - wanted) @ curvature @ (x - wanted)) / 2, curvature @ (x - wanted)
-
-    found = minimise(quadratic, torch.zeros(8, dtype=torch.float64), tolerance=1e-12)
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
-
-
 # --------------------------------------------------------------------------- on images, with an encoder
 
 
@@ -135,22 +122,22 @@ def unchanged(module, before):
     )
 
 
-def test_scatter_finds_what_crops_do():
+def test_the_crop_model_finds_what_crops_do():
     g = np.random.default_rng(0)
     whole = g.normal(3, 2, (4_000, 4)).astype(np.float32)
     whole[:, 3] = 5
     slope, shift, noise = np.array([0.5, -1, 0, 0]), np.array([1, 2, 3, 4]), np.array([[1, 0, 0, 0], [0.5, 0, 1, 0]])
     crops = (whole * slope + shift + g.standard_normal((4_000, 2)) @ noise).astype(np.float32)
-    scatter = Scatter.of(whole, crops)
-    np.testing.assert_allclose(scatter.slope, slope, atol=0.03)
-    np.testing.assert_allclose(scatter.shift, shift, atol=0.1)
-    np.testing.assert_allclose(np.cov(scatter.rests.T), noise.T @ noise, atol=0.1)
-    drawn = scatter.draw(whole, g)
+    model = CropModel.fit(whole, crops)
+    np.testing.assert_allclose(model.slope, slope, atol=0.03)
+    np.testing.assert_allclose(model.shift, shift, atol=0.1)
+    np.testing.assert_allclose(np.cov(model.residuals.T), noise.T @ noise, atol=0.1)
+    drawn = model.draw(whole, g)
     assert drawn.dtype == np.float32
     np.testing.assert_allclose(drawn.mean(0), crops.mean(0), atol=0.1)
     np.testing.assert_allclose(np.cov(drawn.T), np.cov(crops.T), atol=0.25)
-    rests = drawn - whole * scatter.slope - scatter.shift  # whole rows of them, so that features go on together
-    assert np.isclose(rests[:20, None], scatter.rests[None], atol=1e-4).all(2).any(1).all()
+    residuals = drawn - whole * model.slope - model.shift  # whole rows of them, so that features go on together
+    assert np.isclose(residuals[:20, None], model.residuals[None], atol=1e-4).all(2).any(1).all()
 
 
 def test_the_probe_leans_on_what_crops_leave():
@@ -159,7 +146,7 @@ def test_the_probe_leans_on_what_crops_leave():
     x = (g.normal(size=(2_000, 2)) + 2 * labels[:, None]).astype(np.float32)  # either feature tells the class
     crops = x.copy()
     crops[:, 0] += 20 * g.standard_normal(2_000)
-    probe = crop_probe(Scatter.of(x, crops), x, labels, x, labels, classes=2)
+    probe = crop_probe(CropModel.fit(x, crops), x, labels, x, labels, classes=2)
     lost, kept = np.abs(probe.weight[1] - probe.weight[0])
     assert lost < 0.1 * kept
     whole = fast_probe(x, labels, x, labels, classes=2)
@@ -169,7 +156,7 @@ def test_the_probe_leans_on_what_crops_leave():
 def test_of_few_images_the_probe_learns_from_several_crops():
     seen = []
 
-    class Counted(Scatter):
+    class Counted(CropModel):
         def draw(self, features, generator):
             seen.append(len(features))
             return super().draw(features, generator)
@@ -178,8 +165,8 @@ def test_of_few_images_the_probe_learns_from_several_crops():
     for n, copies in ((50, 10), (4_000, 4), (30_000, 1)):
         labels = g.integers(2, size=n)
         x = (g.normal(size=(n, 3)) + 4 * labels[:, None]).astype(np.float32)
-        scatter = Counted.of(x[:50], x[:50])  # crops that change nothing
-        probe = crop_probe(scatter, x, labels, x, labels, classes=2)
+        model = Counted.fit(x[:50], x[:50])  # crops that change nothing
+        probe = crop_probe(model, x, labels, x, labels, classes=2)
         assert seen == [n] * copies
         assert probe.accuracy > 0.99
         seen.clear()
@@ -193,8 +180,8 @@ def test_the_papers_probe_agrees_with_the_fast_one(encoder, shapes, statistics):
     assert all(p.grad is None for p in encoder.parameters())
     train, test = features(encoder, shapes[0], *statistics), features(encoder, shapes[2], *statistics)
     crops = random_crops(shapes[0], np.random.default_rng(0))[:, 0]
-    scatter = Scatter.of(train, features(encoder, crops, *statistics))
-    fast = crop_probe(scatter, train, shapes[1], test, shapes[3], classes=4)
+    model = CropModel.fit(train, features(encoder, crops, *statistics))
+    fast = crop_probe(model, train, shapes[1], test, shapes[3], classes=4)
     assert len(made.accuracies) == 3
     assert made.mean == pytest.approx(np.mean(made.accuracies))
     assert made.std == pytest.approx(np.std(made.accuracies, ddof=1))

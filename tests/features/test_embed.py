@@ -22,8 +22,8 @@ from coviews.encoders.architectures import make_encoder
 from coviews.encoders.file import load_encoder, save_encoder
 from coviews.encoders.pixels import to_tensors
 from coviews.features.map import principal_components, unit_length
-from coviews.pictures.lettering import PANEL
-from coviews.pictures.map_picture import _COLOURS, scatter
+from coviews.pictures.drawing import PANEL
+from coviews.pictures.map_picture import _COLOURS, draw_map
 from small_runs import SMALL
 
 COUNT = 70
@@ -291,7 +291,7 @@ def test_principal_components_are_those_of_the_svd():
 
 def test_each_point_is_drawn_where_it_belongs_in_the_colour_of_its_class():
     points = np.array([[0.0, 0.0], [0.0, 4.0], [4.0, 0.0], [4.0, 4.0]])
-    picture = np.asarray(scatter(points, np.arange(4), ("a", "b", "c", "d"))).astype(int)
+    picture = np.asarray(draw_map(points, np.arange(4), ("a", "b", "c", "d"))).astype(int)
     plane = picture[:, :870]  # without the legend
     places = []
     for colour in _COLOURS[:4]:
@@ -328,10 +328,10 @@ def test_many_classes_have_marks_of_their_own_and_the_rest_is_grey():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 60, 500)
     names = tuple(f"class {i}" for i in range(60))
-    picture = scatter(rng.normal(size=(500, 2)), labels, names, title="t", note="n", axes=("x", "y"))
+    picture = draw_map(rng.normal(size=(500, 2)), labels, names, title="t", note="n", axes=("x", "y"))
     assert picture.width > 900
-    assert scatter(rng.normal(size=(5, 2)), None, None).width < 900  # no legend
-    assert scatter(np.zeros((1, 2)), None, None).height > 500
+    assert draw_map(rng.normal(size=(5, 2)), None, None).width < 900  # no legend
+    assert draw_map(np.zeros((1, 2)), None, None).height > 500
 
 
 def test_a_map_is_written(run, folder, tmp_path, monkeypatch, capsys):
@@ -464,3 +464,15 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     assert "(40, 256) a/0.png ('a', 'b')" in capsys.readouterr().out
     for name in ("map.png", "pair.png", "mine.parquet", "encoder.safetensors", "encoder.safetensors.json"):
         assert Path(name).stat().st_size > 100
+
+
+def test_options_as_a_whole_or_by_name(run, tmp_path):
+    some = coviews.EmbedOptions(subset="20", batch_size=8, progress=False)
+    assert coviews.embed(run, options=some).shape[0] == 20
+    assert coviews.embed(run, options=some, subset=10).shape[0] == 10  # a name changes one of them
+    with pytest.raises(CoviewsError, match="unknown option 'sise': did you mean 'size'"):
+        coviews.embed(run, sise=3)
+    with pytest.raises(CoviewsError, match="--batch-size must be at least 1"):
+        coviews.EmbedOptions(batch_size=0)
+    with pytest.raises(CoviewsError, match="unknown format 'onx': did you mean 'onnx'"):
+        coviews.export(run, options=coviews.ExportOptions(out=tmp_path / "e.onnx"), format="onx")

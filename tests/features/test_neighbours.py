@@ -15,7 +15,7 @@ from coviews.data.shapes.draw import SHAPE_CLASSES, make_shapes
 from coviews.encoders.architectures import make_encoder
 from coviews.encoders.file import load_encoder, save_encoder
 from coviews.encoders.pixels import to_tensors
-from coviews.pictures.neighbour_sheet import _OTHER, _SAME, Neighbour, Row, neighbour_sheet
+from coviews.pictures.neighbour_sheet import _OTHER, _SAME, Neighbour, NeighbourRow, neighbour_sheet
 
 COUNT = 50
 
@@ -114,7 +114,7 @@ def test_a_query_that_is_one_of_the_images_is_not_its_own_neighbour(encoder, fol
 def test_the_sheet_shows_every_tile_with_a_mark_for_its_class():
     rng = np.random.default_rng(0)
     tiles = rng.integers(0, 256, (13, 16, 16, 3), np.uint8)
-    row = Row(
+    row = NeighbourRow(
         Neighbour(tiles[0], ("query",)),
         [
             Neighbour(t, ("0.500", "a very long file name that does not fit.png"), i % 2 == 0)

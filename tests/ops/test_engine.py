@@ -239,3 +239,14 @@ def test_bad_operations_and_levels_are_named():
         apply_op(image, "Rotate", 2.5)
     with pytest.raises(CoviewsError, match="did you mean 'simclr'"):
         apply_op(image, "Hue", 1, space_name="simcrl")
+
+
+@pytest.mark.parametrize("shape", [(9, 12, 10, 3), (5, 33, 32), (4, 16, 16, 1)])
+@pytest.mark.parametrize("area", [(0.2, 1.0), None])
+def test_random_crops_are_views_without_operations(shape, area):
+    batch = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    nothing = np.full((len(batch), 2, 1), space("autoaugment").identity)
+    identity = Subpolicies(space("autoaugment"), nothing, 0 * nothing)
+    expected = make_views(batch, identity, np.random.default_rng(5), crop=area, flip=0.5)
+    crops = engine.random_crops(batch, np.random.default_rng(5), area=area, flip=0.5, views=2)
+    np.testing.assert_array_equal(crops, expected)

@@ -11,7 +11,7 @@ from PIL import Image
 from coviews import CoviewsError, Policy, Subpolicies, apply_op, cli, space
 from coviews.data.shapes.draw import make_shapes
 from coviews.pictures import view_sheet as sheets
-from coviews.pictures.lettering import font, wrapped
+from coviews.pictures.drawing import font, wrapped
 from coviews.pictures.view_sheet import contact_sheet, view_steps
 
 SPACE = space("autoaugment")

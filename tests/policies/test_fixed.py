@@ -75,11 +75,11 @@ def test_operations_equal_torchvisions_on_pillow_images(pictures, name, transfor
             for m in range(31) if bins is not None else [0]:
                 for sign in (-1, 1) if signed else (1,):
                     value = 0.0 if bins is None else sign * float(bins[m])
-                    wanted = peer._apply_image_or_video_transform(
+                    expected = peer._apply_image_or_video_transform(
                         Image.fromarray(image), theirs[op], value, v2.InterpolationMode.NEAREST, peer._fill
                     )
-                    made = apply_op(image, op, 30 + sign * m, space_name=name)
-                    assert np.array_equal(made, np.asarray(wanted)), (op, m, sign, h, w)
+                    result = apply_op(image, op, 30 + sign * m, space_name=name)
+                    assert np.array_equal(result, np.asarray(expected)), (op, m, sign, h, w)
 
 
 def test_simclrs_colours_equal_torchvisions_on_pillow_images(pictures):
@@ -91,8 +91,8 @@ def test_simclrs_colours_equal_torchvisions_on_pillow_images(pictures):
         for name in ("simclr", "simclr-wide"):
             chosen = view_source("uniform", space_name=name).space
             for level, value in enumerate(chosen.values[chosen.index(op)].tolist()):
-                made = apply_op(image, op, level, space_name=name)
-                assert np.array_equal(made, np.asarray(peer(picture, value))), (op, value)
+                result = apply_op(image, op, level, space_name=name)
+                assert np.array_equal(result, np.asarray(peer(picture, value))), (op, value)
     grey = np.asarray(f.rgb_to_grayscale(picture, num_output_channels=3))
     assert np.array_equal(apply_op(image, "Grayscale", space_name="simclr"), grey)
 

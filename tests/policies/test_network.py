@@ -9,7 +9,7 @@ import torch
 from threadpoolctl import ThreadpoolController
 
 from coviews import CoviewsError, space
-from coviews.policies.blas import one_thread
+from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.network import NetworkSettings, PolicyNetwork
 from naive_network import loud, naive_evaluate, naive_weights
 
@@ -27,9 +27,9 @@ def every_action(network):
     """All subpolicies that the network tells apart (n, V, S)."""
     counts = HAS_MAGNITUDE | (not network.settings.masked)
     steps = [(o, k) for o in range(3) for k in (range(2) if counts[o] else [0])]
-    made = np.array(list(itertools.product(steps, repeat=network.views * network.steps)))
-    made = made.reshape(-1, network.views, network.steps, 2)
-    return made[..., 0], made[..., 1]
+    result = np.array(list(itertools.product(steps, repeat=network.views * network.steps)))
+    result = result.reshape(-1, network.views, network.steps, 2)
+    return result[..., 0], result[..., 1]
 
 
 @pytest.mark.parametrize("cooperative", [True, False])
@@ -46,10 +46,10 @@ def test_probability_entropy_and_gradient_equal_the_plain_network(cooperative, v
     log_prob, entropy = naive_evaluate(network, w, ops, levels)
     (torch.tensor(by_log_prob) @ log_prob + torch.tensor(by_entropy) @ entropy).backward()
 
-    made = network.evaluate(ops, levels)
-    np.testing.assert_allclose(made.log_prob, log_prob.detach(), rtol=1e-12)
-    np.testing.assert_allclose(made.entropy, entropy.detach(), rtol=1e-12)
-    gradient = network.split(made.gradient(by_log_prob, by_entropy))
+    result = network.evaluate(ops, levels)
+    np.testing.assert_allclose(result.log_prob, log_prob.detach(), rtol=1e-12)
+    np.testing.assert_allclose(result.entropy, entropy.detach(), rtol=1e-12)
+    gradient = network.split(result.gradient(by_log_prob, by_entropy))
     for name, weight in w.items():
         np.testing.assert_allclose(gradient[name], weight.grad, atol=1e-12, rtol=1e-10, err_msg=name)
 
@@ -60,10 +60,10 @@ def test_single_precision_is_close_to_the_plain_network():
     network.flat += 0.2 * rng.standard_normal(len(network.flat)).astype(np.float32)
     ops, levels = network.sample(20, rng)
     log_prob, entropy = naive_evaluate(network, naive_weights(network), ops, levels)
-    made = network.evaluate(ops, levels)
-    assert made.log_prob.dtype == np.float32
-    np.testing.assert_allclose(made.log_prob, log_prob.detach(), rtol=2e-6)
-    np.testing.assert_allclose(made.entropy, entropy.detach(), rtol=2e-6)
+    result = network.evaluate(ops, levels)
+    assert result.log_prob.dtype == np.float32
+    np.testing.assert_allclose(result.log_prob, log_prob.detach(), rtol=2e-6)
+    np.testing.assert_allclose(result.entropy, entropy.detach(), rtol=2e-6)
 
 
 @pytest.mark.parametrize("cooperative", [True, False])
@@ -136,10 +136,10 @@ def test_a_level_without_effect_counts_for_nothing_where_masked():
     ops = np.full((6, 2, 2), 1)  # the operation without a magnitude, at either level
     levels = np.random.default_rng(0).integers(0, 2, ops.shape)
     network = tiny()
-    made = network.evaluate(ops, levels)
-    assert np.ptp(made.log_prob) == 0
-    assert made.entropy.max() <= math.log(3)
-    d = network.split(made.gradient(np.arange(6.0), 1.0))
+    result = network.evaluate(ops, levels)
+    assert np.ptp(result.log_prob) == 0
+    assert result.entropy.max() <= math.log(3)
+    d = network.split(result.gradient(np.arange(6.0), 1.0))
     assert not d["level_head"].any()
     assert not d["level_bias"].any()
     assert not d["drawn_op"].any()
@@ -149,9 +149,9 @@ def test_a_level_without_effect_counts_for_nothing_where_masked():
     assert drawn_levels[drawn_ops != 1].any()
 
     unmasked = tiny(settings=NetworkSettings(hidden=8, embedding=4, masked=False))
-    made = unmasked.evaluate(ops, levels)
-    assert np.ptp(made.log_prob) > 0
-    assert unmasked.split(made.gradient(np.arange(6.0), 1.0))["level_head"].any()
+    result = unmasked.evaluate(ops, levels)
+    assert np.ptp(result.log_prob) > 0
+    assert unmasked.split(result.gradient(np.arange(6.0), 1.0))["level_head"].any()
 
 
 @pytest.mark.parametrize("conditioned", [True, False])
@@ -174,9 +174,9 @@ def test_it_starts_close_to_uniform(settings, cooperative):
         ops, levels = network.sample(64, rng)
         counts = PAPER.has_magnitude[ops] | (not settings.masked)
         most = (math.log(16) + counts * math.log(11)).mean((1, 2))
-        made = network.evaluate(ops, levels)
-        assert (made.entropy <= most + 1e-5).all()
-        assert (made.entropy > 0.99 * most).all()
+        result = network.evaluate(ops, levels)
+        assert (result.entropy <= most + 1e-5).all()
+        assert (result.entropy > 0.99 * most).all()
 
 
 def test_the_same_state_gives_the_same_network_and_draws_and_more_images_change_no_draw():
@@ -193,15 +193,15 @@ def test_a_choice_that_is_certain_is_certain():
     network.split(network.flat)["op_bias"][:] = [0.0, 0.0, 1e4]
     ops, levels = network.sample(1000, np.random.default_rng(0))
     assert (ops == 2).all()
-    made = network.evaluate(ops, levels)
-    assert np.isfinite(made.log_prob).all()
-    assert np.isfinite(made.gradient(1.0, 1.0)).all()
+    result = network.evaluate(ops, levels)
+    assert np.isfinite(result.log_prob).all()
+    assert np.isfinite(result.gradient(1.0, 1.0)).all()
 
 
-def test_one_thread_is_given_back_however_the_callers_overlap():
+def test_the_number_of_threads_is_restored_however_the_callers_overlap():
     blas = ThreadpoolController().select(user_api="blas")
     with blas.limit(limits=2):
-        first, second = one_thread(), one_thread()
+        first, second = one_blas_thread(), one_blas_thread()
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)

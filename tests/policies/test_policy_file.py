@@ -20,8 +20,8 @@ CUSTOM = Space("mine", ("Rotate", "Identity", "Invert"), np.array([[0.1, 1 / 3, 
 
 
 def policy(chosen=PAPER, seed=0, **options):
-    made = Policy.untrained(chosen, np.random.default_rng(seed), **{"settings": NetworkSettings(8, 4), **options})
-    return made.with_statistics({"reward": 1.25, "ops": {"Rotate": [0.1, 0.2]}, "name": "Zürich"})
+    result = Policy.untrained(chosen, np.random.default_rng(seed), **{"settings": NetworkSettings(8, 4), **options})
+    return result.with_statistics({"reward": 1.25, "ops": {"Rotate": [0.1, 0.2]}, "name": "Zürich"})
 
 
 @pytest.mark.parametrize("chosen", [PAPER, space("simclr-wide"), space("randaugment"), space("simclr", 5), CUSTOM])
@@ -34,15 +34,15 @@ def policy(chosen=PAPER, seed=0, **options):
     ],
 )
 def test_a_policy_comes_back_as_it_was(tmp_path, chosen, options):
-    made = policy(chosen, **options)
-    made.save(tmp_path / "p.safetensors")
+    result = policy(chosen, **options)
+    result.save(tmp_path / "p.safetensors")
     back = load_policy(tmp_path / "p.safetensors")
-    assert back.network.flat.tobytes() == made.network.flat.tobytes()
+    assert back.network.flat.tobytes() == result.network.flat.tobytes()
     for name in ("kind", "views", "steps", "p", "statistics", "space"):
-        assert getattr(back, name) == getattr(made, name)
+        assert getattr(back, name) == getattr(result, name)
     assert back.space.name == chosen.name
-    assert back.network.settings == made.network.settings
-    assert back.sample(50, np.random.default_rng(1)) == made.sample(50, np.random.default_rng(1))
+    assert back.network.settings == result.network.settings
+    assert back.sample(50, np.random.default_rng(1)) == result.sample(50, np.random.default_rng(1))
 
 
 def test_equal_policies_give_equal_bytes(tmp_path):
@@ -225,10 +225,10 @@ def test_a_policy_that_makes_no_sense(tmp_path):
 
 
 def test_a_copy_is_trained_alone():
-    made = policy()
-    other = made.copy()
+    result = policy()
+    other = result.copy()
     other.network.flat += 1
     other.statistics["reward"] = 0
-    assert made.network.flat.tobytes() == policy().network.flat.tobytes()
-    assert made.statistics == policy().statistics
-    assert other.space == made.space
+    assert result.network.flat.tobytes() == policy().network.flat.tobytes()
+    assert result.statistics == policy().statistics
+    assert other.space == result.space

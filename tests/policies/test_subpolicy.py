@@ -11,10 +11,10 @@ PAPER = space("autoaugment")
 
 def test_the_text_form_of_the_handbook():
     line = "Rotate -18 deg, Solarize 128 | Equalize, Cutout 0.1"
-    made = Subpolicies.from_texts(line, PAPER)
-    assert made.ops.shape == (1, 2, 2)
-    assert made.levels[0].tolist() == [[2, 5], [0, 5]]
-    assert made.texts() == [line]
+    result = Subpolicies.from_texts(line, PAPER)
+    assert result.ops.shape == (1, 2, 2)
+    assert result.levels[0].tolist() == [[2, 5], [0, 5]]
+    assert result.texts() == [line]
 
 
 @pytest.mark.parametrize("name", ["random", "uniform", "randaugment", "trivialaugment", "simclr"])
@@ -90,11 +90,11 @@ def test_arrays_are_checked():
 def test_what_was_checked_cannot_be_changed():
     """The kernels trust the arrays: a wrong operation there would be a crash."""
     given = np.zeros((2, 2, 2), np.int16)
-    made = Subpolicies(PAPER, given, given)
+    result = Subpolicies(PAPER, given, given)
     given[:] = 999
-    assert made.ops.max() == 0
+    assert result.ops.max() == 0
     with pytest.raises(ValueError, match="read-only"):
-        made.ops[:] = 999
+        result.ops[:] = 999
 
 
 def test_indexing_picks_images():

@@ -32,21 +32,21 @@ def fitted(name="uniform", kind="coviews", seed=0):
     for _ in range(20):
         drawn = prior.sample(128, rng).applied(rng)
         table.add(drawn, 4 + 0.4 * (drawn.ops == 0).sum((1, 2)) + 0.1 * rng.standard_normal(128))
-    made = table.policy(rng)
-    assert made.tilt.rise > 0
-    return made
+    result = table.policy(rng)
+    assert result.tilt.rise > 0
+    return result
 
 
 @pytest.mark.parametrize("name", PRIORS)
 @pytest.mark.parametrize("kind", ["coviews", "indepviews"])
 def test_a_policy_comes_back_as_it_was(tmp_path, name, kind):
-    made = fitted(name, kind)
-    made.save(tmp_path / "p.safetensors")
+    result = fitted(name, kind)
+    result.save(tmp_path / "p.safetensors")
     back = load_policy(tmp_path / "p.safetensors")
     assert isinstance(back, TiltedPolicy)
     for field in ("kind", "views", "steps", "p", "statistics", "space", "tilt", "keep", "accepted", "prior"):
-        assert getattr(back, field) == getattr(made, field), field
-    assert back.sample(50, np.random.default_rng(1)) == made.sample(50, np.random.default_rng(1))
+        assert getattr(back, field) == getattr(result, field), field
+    assert back.sample(50, np.random.default_rng(1)) == result.sample(50, np.random.default_rng(1))
     assert (tmp_path / "p.safetensors").stat().st_size < 16_000
     back.save(tmp_path / "again.safetensors")
     assert (tmp_path / "again.safetensors").read_bytes() == (tmp_path / "p.safetensors").read_bytes()

@@ -14,9 +14,10 @@ from torch import nn
 from coviews import make_views, pretrain
 from coviews.encoders.frozen import evaluating
 from coviews.encoders.pixels import to_tensors
-from coviews.report import encoder_examples as try_encoder
-from coviews.report.encoder_section import Trial, trial_parts
-from coviews.report.gallery import newest_source, run_images
+from coviews.report import encoder_examples
+from coviews.report.encoder_examples import make_encoder_examples
+from coviews.report.encoder_section import EncoderExamples, encoder_sections
+from coviews.report.gallery import gallery_images, newest_source
 from coviews.report.page import run_page
 from coviews.report.record import read_run
 from coviews.report.watch import Watched
@@ -37,8 +38,8 @@ def copied(trained, tmp_path):
     return shutil.copytree(trained, tmp_path / "run")
 
 
-def texts(trial):
-    return [body for _, _, body in trial_parts(trial)]
+def texts(examples):
+    return [section.body for section in encoder_sections(examples)]
 
 
 def number_of(score):
@@ -47,41 +48,43 @@ def number_of(score):
 
 def test_pairs_are_ordered_and_always_the_same(trained):
     run = read_run(trained)
-    trial = try_encoder.try_encoder(run)
-    hard, easy = ([number_of(pair.score) for pair in pairs] for pairs in (trial.pairs.hardest, trial.pairs.easiest))
+    examples = make_encoder_examples(run)
+    hard, easy = (
+        [number_of(pair.score) for pair in pairs] for pairs in (examples.pairs.hardest, examples.pairs.easiest)
+    )
     assert len(hard) == len(easy) == 6
     assert hard == sorted(hard, reverse=True)
     assert easy == sorted(easy)
     assert hard[-1] > easy[-1]
-    assert f"100 pairs of views by the queue of the {len(run.policies)} newest policies" in trial.pairs.about
-    assert f"{np.log(2 * 100 - 1):.2f} is as good as guessing" in trial.pairs.about
+    assert f"100 pairs of views by the queue of the {len(run.policies)} newest policies" in examples.pairs.about
+    assert f"{np.log(2 * 100 - 1):.2f} is as good as guessing" in examples.pairs.about
     before = torch.random.get_rng_state()
-    assert texts(try_encoder.try_encoder(run)) == texts(trial)
+    assert texts(make_encoder_examples(run)) == texts(examples)
     assert torch.equal(torch.random.get_rng_state(), before)
-    assert texts(try_encoder.try_encoder(run, seed=1)) != texts(trial)
+    assert texts(make_encoder_examples(run, seed=1)) != texts(examples)
 
 
 @pytest.mark.parametrize("method", ["simclr", "moco", "byol", "simsiam"])
 def test_losses_are_those_of_the_method(tmp_path, method):
     done = pretrain(settings=SMALL.replaced(out=tmp_path / "run", method=method), progress=False)
     run = read_run(done.path)
-    images = run_images(run, run.settings, try_encoder.IMAGES)
-    tried = try_encoder._opened(run, run.settings, images, None)
+    images = gallery_images(run, run.settings, encoder_examples.IMAGES)
+    model = encoder_examples._open_model(run, run.settings, images, None)
     generator = np.random.default_rng([0, 0])
-    chosen = images.images[generator.permutation(len(images))[: try_encoder.PAIRS]]
+    chosen = images.images[generator.permutation(len(images))[: encoder_examples.PAIRS]]
     drawn = newest_source(run, run.settings)[1].sample(len(chosen), generator).applied(generator)
     views = make_views(chosen, drawn, generator, fill=images.mean)
-    with evaluating(tried.method):
+    with evaluating(model.method):
         x1, x2 = to_tensors(views, run.start["mean"], run.start["std"], "cpu")
-        losses = tried.method.compare(tried.method.embed(x1), tried.method.embed(x2)).double().numpy()
-    np.testing.assert_allclose(try_encoder._scores(views, tried)[0], losses, rtol=1e-4, atol=1e-4)
-    found = try_encoder.try_encoder(run).pairs
+        losses = model.method.compare(model.method.embed(x1), model.method.embed(x2)).double().numpy()
+    np.testing.assert_allclose(encoder_examples._scores(views, model)[0], losses, rtol=1e-4, atol=1e-4)
+    found = make_encoder_examples(run).pairs
     assert number_of(found.hardest[0].score) == pytest.approx(losses.max(), abs=0.006)
     assert number_of(found.easiest[0].score) == pytest.approx(losses.min(), abs=0.006)
 
 
 def test_neighbours_are_the_nearest_and_never_the_image_itself(trained):
-    near = try_encoder.try_encoder(read_run(trained)).neighbours
+    near = make_encoder_examples(read_run(trained)).neighbours
     assert len(near.rows) == 6
     assert "which of 100 of the run's images" in near.about
     for row in near.rows:
@@ -94,47 +97,47 @@ def test_neighbours_are_the_nearest_and_never_the_image_itself(trained):
 
 def test_nothing_of_a_method_in_memory_changes(trained):
     run = read_run(trained)
-    images = run_images(run, run.settings, 100)
-    method = try_encoder._opened(run, run.settings, images, None).method.train()
+    images = gallery_images(run, run.settings, 100)
+    method = encoder_examples._open_model(run, run.settings, images, None).method.train()
     before = {name: value.clone() for name, value in method.state_dict().items()}
-    trial = try_encoder.try_encoder(run, images=images, method=method)
-    assert trial.pairs.hardest
+    examples = make_encoder_examples(run, images=images, method=method)
+    assert examples.pairs.hardest
     assert method.training
     assert all(torch.equal(value, before[name]) for name, value in method.state_dict().items())
 
 
 def test_without_a_checkpoint_pairs_are_scored_by_their_features(copied):
     (copied / "checkpoints" / "last.pt").unlink()
-    pairs = try_encoder.try_encoder(read_run(copied)).pairs
+    pairs = make_encoder_examples(read_run(copied)).pairs
     hard, easy = ([number_of(pair.score) for pair in found] for found in (pairs.hardest, pairs.easiest))
     assert hard == sorted(hard)
     assert easy == sorted(easy, reverse=True)
     assert hard[0] < easy[0] <= 1
     assert "without the projector: the run has no checkpoint" in pairs.about
     (copied / "checkpoints" / "last.pt").write_bytes(b"nothing")
-    trial = try_encoder.try_encoder(read_run(copied))
-    assert "without the projector: the checkpoint" in trial.pairs.about
-    assert trial.neighbours.rows
+    examples = make_encoder_examples(read_run(copied))
+    assert "without the projector: the checkpoint" in examples.pairs.about
+    assert examples.neighbours.rows
 
 
 def test_an_unfinished_run_is_tried_as_its_checkpoint_is(copied):
     (copied / "encoder.safetensors").unlink()
-    trial = try_encoder.try_encoder(read_run(copied))
-    assert "the encoder as it is in the last checkpoint" in trial.pairs.about
-    assert trial.neighbours.rows
+    examples = make_encoder_examples(read_run(copied))
+    assert "the encoder as it is in the last checkpoint" in examples.pairs.about
+    assert examples.neighbours.rows
     for policy in (copied / "policies").iterdir():
         policy.unlink()
-    assert "random views of the warm-up" in try_encoder.try_encoder(read_run(copied)).pairs.about
+    assert "random views of the warm-up" in make_encoder_examples(read_run(copied)).pairs.about
 
 
 def test_what_is_missing_is_said_in_one_line(copied, tmp_path):
     def said(run):
-        trial = try_encoder.try_encoder(read_run(run))
-        assert "\n" not in trial.missing
+        examples = make_encoder_examples(read_run(run))
+        assert "\n" not in examples.missing
         page = write_report(run, tmp_path / "page.html").read_text()
         assert "The encoder is not tried" in page
         assert '<section id="neighbours">' not in page
-        return trial.missing
+        return examples.missing
 
     shutil.rmtree(copied / "checkpoints")
     (copied / "encoder.safetensors").unlink()
@@ -154,16 +157,16 @@ def test_an_encoder_that_diverged_is_said(copied):
     state = torch.load(file, weights_only=True)
     state["method"] = {n: v * float("nan") if v.is_floating_point() else v for n, v in state["method"].items()}
     torch.save(state, file)
-    trial = try_encoder.try_encoder(read_run(copied))
-    assert "may have diverged" in trial.pairs.missing
-    assert "may have diverged" in trial.neighbours.missing
-    assert "<img" not in "".join(texts(trial))
+    examples = make_encoder_examples(read_run(copied))
+    assert "may have diverged" in examples.pairs.missing
+    assert "may have diverged" in examples.neighbours.missing
+    assert "<img" not in "".join(texts(examples))
 
 
 @pytest.mark.parametrize("views", ["random", "randaugment", "hardviews"])
 def test_fixed_views_are_tried_too(tmp_path, views):
     done = pretrain(settings=SMALL.replaced(out=tmp_path / "run", views=views, epochs=1), progress=False)
-    pairs = try_encoder.try_encoder(read_run(done.path)).pairs
+    pairs = make_encoder_examples(read_run(done.path)).pairs
     assert len(pairs.hardest) == 6
     assert ("simclr views" if views == "hardviews" else f"{views} views") in pairs.about
 
@@ -179,13 +182,13 @@ def test_a_slow_encoder_tries_fewer(trained, monkeypatch):
             return self.inside(x)
 
     run = read_run(trained)
-    images = run_images(run, run.settings, 100)
-    method = try_encoder._opened(run, run.settings, images, None).method
+    images = gallery_images(run, run.settings, 100)
+    method = encoder_examples._open_model(run, run.settings, images, None).method
     method.encoder = Slow(method.encoder)
-    monkeypatch.setattr(try_encoder, "SECONDS", 0.01)
-    trial = try_encoder.try_encoder(run, images=images, method=method)
-    assert "8 pairs of views" in trial.pairs.about
-    assert "which of 32 of the run's images" in trial.neighbours.about
+    monkeypatch.setattr(encoder_examples, "SECONDS", 0.01)
+    examples = make_encoder_examples(run, images=images, method=method)
+    assert "8 pairs of views" in examples.pairs.about
+    assert "which of 32 of the run's images" in examples.neighbours.about
 
 
 def test_images_that_load_slowly_are_fewer(trained, monkeypatch):
@@ -194,18 +197,18 @@ def test_images_that_load_slowly_are_fewer(trained, monkeypatch):
     def loading(run, settings, limit):
         asked.append(limit)
         time.sleep(0.02)
-        return run_images(run, settings.replaced(data="shapes:6000"), limit)
+        return gallery_images(run, settings.replaced(data="shapes:6000"), limit)
 
-    monkeypatch.setattr(try_encoder, "run_images", loading)
-    monkeypatch.setattr(try_encoder, "SECONDS", 0.02)
-    assert len(try_encoder._loaded(run, run.settings, None)) == 64
-    monkeypatch.setattr(try_encoder, "SECONDS", 60.0)
-    assert len(try_encoder._loaded(run, run.settings, None)) == try_encoder.IMAGES
-    assert asked == [64, 64, 512, try_encoder.IMAGES]
-    monkeypatch.setattr(try_encoder, "_BYTES", 100 * 16 * 16 * 3)
-    assert len(try_encoder._loaded(run, run.settings, None)) == 100
+    monkeypatch.setattr(encoder_examples, "gallery_images", loading)
+    monkeypatch.setattr(encoder_examples, "SECONDS", 0.02)
+    assert len(encoder_examples._load_images(run, run.settings, None)) == 64
+    monkeypatch.setattr(encoder_examples, "SECONDS", 60.0)
+    assert len(encoder_examples._load_images(run, run.settings, None)) == encoder_examples.IMAGES
+    assert asked == [64, 64, 512, encoder_examples.IMAGES]
+    monkeypatch.setattr(encoder_examples, "_BYTES", 100 * 16 * 16 * 3)
+    assert len(encoder_examples._load_images(run, run.settings, None)) == 100
     monkeypatch.undo()
-    assert len(try_encoder._loaded(run, run.settings, run_images(run, run.settings, 70))) == 70
+    assert len(encoder_examples._load_images(run, run.settings, gallery_images(run, run.settings, 70))) == 70
 
 
 def test_the_report_at_the_end_knows_images_and_modules_from_python(tmp_path):
@@ -252,22 +255,22 @@ def test_names_of_files_and_classes_are_shown_as_text(tmp_path):
 def test_watching_tries_the_encoder_once_and_when_the_run_has_ended(copied):
     calls = []
 
-    def trying(run):
+    def make_examples(run):
         calls.append(run)
-        return Trial(missing=f"trial {len(calls)}")
+        return EncoderExamples(missing=f"examples {len(calls)}")
 
     encoder = (copied / "encoder.safetensors").read_bytes()
     (copied / "encoder.safetensors").unlink()
-    with Watched(copied, trying=trying) as server:
+    with Watched(copied, make_examples=make_examples) as server:
         assert "is shown when the run has ended" in server.page().decode()
         assert not calls
         (copied / "encoder.safetensors").write_bytes(encoder)
-        assert "trial 1" in server.page().decode()
+        assert "examples 1" in server.page().decode()
         with open(copied / "metrics.jsonl", "a") as file:
             file.write('{"kind":"warning","epoch":4,"text":"something new"}\n')
         page = server.page().decode()
         assert "something new" in page
-        assert "trial 1" in page
+        assert "examples 1" in page
         assert len(calls) == 1
 
 
@@ -276,10 +279,10 @@ def test_two_images_are_enough_and_one_is_said(trained):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for count, pairs in ((2, 1), (3, 1)):
-            trial = try_encoder.try_encoder(run, images=run_images(run, run.settings, 100).subset(range(count)))
-            assert len(trial.pairs.hardest) == len(trial.pairs.easiest) == pairs
-            assert all(len(row.neighbours) == count - 1 for row in trial.neighbours.rows)
-        alone = try_encoder.try_encoder(run, images=run_images(run, run.settings, 100).subset([0]))
+            examples = make_encoder_examples(run, images=gallery_images(run, run.settings, 100).subset(range(count)))
+            assert len(examples.pairs.hardest) == len(examples.pairs.easiest) == pairs
+            assert all(len(row.neighbours) == count - 1 for row in examples.neighbours.rows)
+        alone = make_encoder_examples(run, images=gallery_images(run, run.settings, 100).subset([0]))
     assert "two images are needed" in alone.pairs.missing
     assert "two images are needed" in alone.neighbours.missing
-    assert "two images are needed" in run_page(run, trial=alone)
+    assert "two images are needed" in run_page(run, examples=alone)

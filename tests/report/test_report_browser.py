@@ -8,9 +8,8 @@ import time
 
 import pytest
 
-from coviews.report.several_runs import write_comparison
 from coviews.report.watch import Watched
-from coviews.report.write import write_report
+from coviews.report.write import write_report, write_reports
 from report_runs import HOSTILE, make_run
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium drives the browser: pip install selenium")
@@ -50,7 +49,7 @@ def pages(tmp_path_factory):
     return {
         "run": write_report(run, folder / "run.html"),
         "hostile": write_report(hostile, folder / "hostile.html"),
-        "both": write_comparison([run, other, hostile], folder / "both.html"),
+        "both": write_reports([run, other, hostile], folder / "both.html")[0],
     }
 
 

@@ -17,9 +17,11 @@ from coviews.report.page import run_charts
 from coviews.report.plotly_figures import figure, text
 from coviews.report.record import read_run
 from coviews.report.reward_chart import reward_chart
-from coviews.report.several_runs import comparison_charts, read_runs, write_comparison
-from coviews.report.summary import duration, facts, sentence
-from coviews.report.write import write_report
+from coviews.report.several_runs import read_runs, several_runs_charts
+from coviews.report.summary import duration_in_words, facts, sentence
+from coviews.report.training_charts import search_charts
+from coviews.report.write import write_report, write_reports
+from coviews.searching.measures import SearchMeasure
 from report_runs import HOSTILE, make_run
 from small_runs import SMALL
 
@@ -95,13 +97,36 @@ def test_the_numbers_are_those_of_the_policies(tmp_path):
 
 def test_the_summary_says_what_happened(tmp_path):
     run = read_run(make_run(tmp_path / "run"))
-    said = {fact.what: f"{fact.value} {fact.more}" for fact in facts(run)}
+    said = {fact.name: f"{fact.value} {fact.note}" for fact in facts(run)}
     assert said["kNN accuracy"].startswith("26.0 % untrained 20.0 %")
     assert said["Linear probe"].startswith("75.0 %")
     assert said["Time"] == "22 s 27% of it in 2 searches"
     assert "1 could not be read" in said["Images"]
     assert sentence(run) == "simclr on resnet8, trained on 60 images of shapes:60 with coviews views: 6 epochs in 22 s."
-    assert [duration(s) for s in (7, 750, 3723)] == ["7 s", "12 min 30 s", "1 h 2 min"]
+    assert [duration_in_words(s) for s in (7, 750, 3723)] == ["7 s", "12 min 30 s", "1 h 2 min"]
+
+
+def test_any_search_is_drawn_by_its_measures(tmp_path):
+    """Numbers over the epochs, lists over the iterations; records without a value are left out."""
+    run = make_run(tmp_path / "run", policies=0)
+    with open(run / "metrics.jsonl", "a") as file:
+        for epoch, more in ((2, {"gain": 0.25, "trace": [1.0, 3.0]}), (4, {"gain": 0.5, "trace": [5.0]}), (6, {})):
+            file.write(json.dumps({"kind": "search", "epoch": epoch, **more}) + "\n")
+    measures = (
+        SearchMeasure("gain", "Gain", "More is better.", "share", percent=True),
+        SearchMeasure("trace", "Trace", "Less is better."),
+        SearchMeasure("absent", "Absent", ""),
+    )
+    gain, trace = search_charts(read_run(run), measures)
+    assert (gain.key, gain.title, gain.x_title, gain.y_title, gain.percent) == (
+        "search-gain", "Gain", "epoch", "share", True,
+    )  # fmt: skip
+    assert [(line.x, line.y) for line in gain.lines] == [([2.0, 4.0], [0.25, 0.5])]
+    assert gain.alt == "Gain from epoch 2 to 4: from 25.0% to 50.0%. More is better."
+    assert [(line.name, line.x, line.y) for line in trace.lines] == [
+        ("before epoch 2", [1.0, 2.0], [1.0, 2.0]), ("before epoch 4", [1.0], [5.0]),
+    ]  # fmt: skip
+    assert trace.alt == "Trace, 2 searches: in the last one it goes from 5.000 to 5.000. Less is better."
 
 
 @pytest.mark.parametrize("views", ["random", "randaugment", "hardviews"])
@@ -187,7 +212,7 @@ def test_names_are_shown_as_text(tmp_path):
     assert "<b>bold" not in body_of(page)
     assert "&lt;img src=x" in body_of(page)
     assert data_of(page)["charts"]["confusion"]["data"][0]["y"][0] == text(HOSTILE)
-    both = write_comparison([run, make_run(tmp_path / "other")], tmp_path / "both.html").read_text()
+    both = write_reports([run, make_run(tmp_path / "other")], tmp_path / "both.html")[0].read_text()
     assert "<img src=x" not in body_of(both)
 
 
@@ -200,7 +225,7 @@ def test_nothing_is_fetched_from_anywhere(tmp_path):
 
 def test_runs_side_by_side(tmp_path):
     one, other = make_run(tmp_path / "one"), make_run(tmp_path / "two", views="indepviews", seed=3)
-    page = write_comparison([one, other], tmp_path / "both.html").read_text()
+    page = write_reports([one, other], tmp_path / "both.html")[0].read_text()
     data = data_of(page)["charts"]
     assert {"compare-knn", "compare-knn-time", "compare-loss", "current-1", "current-2", "lift-1", "lift-2"} <= set(
         data
@@ -214,7 +239,7 @@ def test_runs_side_by_side(tmp_path):
     assert "indepviews" in differing
     assert "batch_size" not in differing
     fixed = make_run(tmp_path / "three", views="random")
-    assert "Comparison" in write_comparison([one, other, fixed], tmp_path / "all.html").read_text()
+    assert "Comparison" in write_reports([one, other, fixed], tmp_path / "all.html")[0].read_text()
 
 
 def test_every_chart_is_a_file_and_always_the_same(tmp_path):
@@ -226,7 +251,7 @@ def test_every_chart_is_a_file_and_always_the_same(tmp_path):
     some = [chart for chart in run_charts(run) if chart.key in ("loss", "lift", "operations")]
     for path in figures.write_figures(some, tmp_path / "b"):
         assert path.read_bytes() == (tmp_path / "a" / path.name).read_bytes(), path.name
-    assert "lift-2" in {chart.key for chart in comparison_charts(read_runs([run.path, run.path]))}
+    assert "lift-2" in {chart.key for chart in several_runs_charts(read_runs([run.path, run.path]))}
 
 
 def test_without_matplotlib_figures_say_what_to_install(tmp_path, monkeypatch):

@@ -50,8 +50,8 @@ def test_the_command_fits_a_table_before_every_epoch(views, tmp_path, capsys):
     assert not found.missing
     assert "Variance of a pair" in page
     assert "fitted to the pairs that training had seen" in page
-    said = {fact.what: fact.more for fact in facts(found)}
-    assert "of it in 4 fits" in said["Time"]
+    said = {fact.name: fact.note for fact in facts(found)}
+    assert "of it in 4 searches" in said["Time"]
 
     again = SMALL.replaced(views=str(files[-1]), epochs=1, out=tmp_path / "later")
     assert pretrain(settings=again, progress=False).policy is None  # fixed views: nothing is learned

@@ -19,10 +19,10 @@ from coviews.errors import CoviewsError, unknown
 COMMANDS = {
     "preview": "coviews.cli.preview",
     "pretrain": "coviews.cli.pretrain",
-    "evaluate": "coviews.cli.encoder",
-    "embed": "coviews.cli.encoder",
-    "export": "coviews.cli.encoder",
-    "neighbours": "coviews.cli.encoder",
+    "evaluate": "coviews.cli.evaluate",
+    "embed": "coviews.cli.embed",
+    "export": "coviews.cli.export",
+    "neighbours": "coviews.cli.neighbours",
     "compare": "coviews.cli.compare",
     "reproduce": "coviews.cli.compare",
     "report": "coviews.cli.report",
@@ -44,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if os.environ.get("LOCAL_RANK", "0") == "0":  # of several processes that see it, one says it
                 print(f"error: {error}", file=sys.stderr)
             return 2
+        except BrokenPipeError:  # whoever read the output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
         except KeyboardInterrupt as stop:
             print(str(stop) or "stopped", file=sys.stderr)
             return 128 + getattr(stop, "signal", signal.SIGINT)
@@ -63,7 +66,7 @@ def _run(arguments: list[str]) -> None:
 def _function(command: str, arguments: list[str]) -> Callable[..., None]:
     """The command's function; its options start from what a preset, a file or a run says, where it takes settings."""
     module = importlib.import_module(COMMANDS[command])
-    function: Callable[..., None] = getattr(module, command)
+    function: Callable[..., None] = getattr(module, f"{command}_command")
     start = getattr(module, "starting_options", {}).get(command)
     return function if start is None else functools.partial(function, settings=start(arguments))
 

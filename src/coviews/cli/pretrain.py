@@ -9,7 +9,7 @@ from coviews.cli.settings import MethodName, SearchName, starting_settings
 from coviews.runs.settings import PretrainSettings
 
 
-def pretrain(
+def pretrain_command(
     settings: Annotated[PretrainSettings, tyro.conf.arg(name="")],
     *,
     method: MethodName = None,

@@ -7,21 +7,31 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 
-from coviews.cli.options import Text, check_range
-from coviews.data.choice import varied
+from coviews.console.options import check_range
+from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
-from coviews.pictures.picture_file import check_picture, save_picture
+from coviews.ops.space import STANDARD
+from coviews.ops.space import space as make_space
+from coviews.pictures.drawing import check_picture, save_picture
 from coviews.pictures.view_sheet import contact_sheet
 from coviews.policies.fixed import view_source
 from coviews.policies.learned import load_policy
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
-_ENOUGH = 128  # images of which a sheet shows some: no need to decode a whole large folder
+_LOADED = 128  # images to choose from: no need to decode a large folder
 
 
-def preview(
+def _operations(default: str) -> str:
+    """The hint in the help of an option that names a space: the operations of the default space."""
+    return f"({STANDARD}: {', '.join(make_space(STANDARD).ops)})"
+
+
+SpaceName = Annotated[str | None, tyro.conf.arg(metavar="STR", help_behavior_hint=_operations)]
+
+
+def preview_command(
     data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[DATA]")] = "shapes",
     *,
     views: str = "random",
@@ -30,7 +40,7 @@ def preview(
     pairs: int = 3,
     seed: int = 0,
     size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
-    space: Text = None,
+    space: SpaceName = None,
     magnitude: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
     crop: bool = True,
     flip: bool = True,
@@ -57,34 +67,34 @@ def preview(
     check_range("seed", seed, 0, 2**63)
     source = _source(views, magnitude, space)
     check_picture(out)
-    images = load_images(data, size=size, limit=max(_ENOUGH, rows), progress=True)
+    images = load_images(data, size=size, limit=max(_LOADED, rows), progress=True)
     generator = np.random.default_rng(seed)
-    shown = varied(images, rows, generator)
+    indices = varied(images, rows, generator)
 
     def draw(batch: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], Subpolicies]:
-        done = source.sample(len(batch), generator).applied(generator)
-        cut, mirror = (0.2, 1.0) if crop else None, 0.5 if flip else 0
-        return make_views(batch, done, generator, crop=cut, flip=mirror, fill=images.mean), done
+        subpolicies = source.sample(len(batch), generator).applied(generator)
+        area, chance = (0.2, 1.0) if crop else None, 0.5 if flip else 0
+        return make_views(batch, subpolicies, generator, crop=area, flip=chance, fill=images.mean), subpolicies
 
     strength = "" if magnitude is None else f" (magnitude {magnitude})"
-    last = " and ".join(name for name, wanted in (("crop", crop), ("flip", flip)) if wanted)
+    last = " and ".join(name for name, enabled in (("crop", crop), ("flip", flip)) if enabled)
     after = f", then a random {last}" if last else ""
     sheet = contact_sheet(
-        images.images[shown],
+        images.images[indices],
         draw,
         pairs=pairs,
         title=f"{Path(*Path(data).parts[-2:])} · {Path(views).name}{strength}",
         note=f"under each view what was done to it, in this order{after}",
-        captions=_captions(images, shown),
+        captions=_captions(images, indices),
     )
     save_picture(sheet, out)
-    print(f"wrote {out}: {views} views of {len(shown)} image{'s' if len(shown) > 1 else ''}")
+    print(f"wrote {out}: {views} views of {len(indices)} image{'s' if len(indices) > 1 else ''}")
 
 
 def _source(views: str, magnitude: int | None, space: str | None) -> ViewSource:
     options: dict[str, object] = {}
     if not views.endswith(".safetensors"):
-        view_source(views)  # a wrong name is what is to be said first
+        view_source(views)  # an unknown name is the first error to report
     if magnitude is not None:
         if views != "randaugment":
             raise CoviewsError(f"--magnitude is an option of --views randaugment, not of {views!r}")
@@ -96,7 +106,7 @@ def _source(views: str, magnitude: int | None, space: str | None) -> ViewSource:
     return load_policy(views) if views.endswith(".safetensors") else view_source(views, **options)
 
 
-def _captions(images: ImageSet, shown: NDArray[np.int64]) -> list[str]:
+def _captions(images: ImageSet, indices: NDArray[np.int64]) -> list[str]:
     if images.labels is not None and images.classes is not None:
-        return [images.classes[label] for label in images.labels[shown]]
-    return [Path(images.names[i]).name for i in shown] if images.names else [""] * len(shown)
+        return [images.classes[label] for label in images.labels[indices]]
+    return [Path(images.names[i]).name for i in indices] if images.names else [""] * len(indices)

@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 
-def report(
+def report_command(
     runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")],
     *,
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
@@ -25,7 +25,7 @@ def report(
         print(f"wrote {path}")
 
 
-def watch(
+def watch_command(
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")],
     *,
     port: int = 0,
@@ -36,9 +36,9 @@ def watch(
         run: The run's folder.
         port: Where to serve it; by default a free one.
     """
-    from coviews.report.encoder_examples import try_encoder
+    from coviews.report.encoder_examples import make_encoder_examples
     from coviews.report.watch import Watched
 
-    with Watched(run, port, try_encoder) as server:
+    with Watched(run, port, make_encoder_examples) as server:
         print(f"open {server.address} (Ctrl-C ends it)", flush=True)
         server.serve_forever()

@@ -18,8 +18,8 @@ from coviews.searching.known import SEARCHES
 
 
 def _listed(names: Iterable[str]) -> Callable[[str], str]:
-    """The hint behind an option's help: all names there are when the help is shown, and the default."""
-    return lambda default: f"({', '.join(names)}; {default.strip('()')})"
+    """The hint behind an option's help: all names there are when the help is shown."""
+    return lambda _: f"({', '.join(names)})"
 
 
 # the options that say which other options there are
@@ -27,7 +27,7 @@ MethodName = Annotated[
     str | None,
     tyro.conf.arg(
         metavar="NAME",
-        help="What learns from the views. `coviews pretrain --method NAME --help` shows the options of each.",
+        help="What learns from the views; by default simclr. Its own options: coviews pretrain --method NAME --help.",
         help_behavior_hint=_listed(METHODS),
     ),
 ]
@@ -35,7 +35,8 @@ SearchName = Annotated[
     str | None,
     tyro.conf.arg(
         metavar="NAME",
-        help="How views are learned. `coviews pretrain --search NAME --help` shows the options of each.",
+        help="How views are learned; by default table where the method's losses tell how hard a pair is, else ppo. Its "
+        "own options: coviews pretrain --search NAME --help.",
         help_behavior_hint=_listed(SEARCHES),
     ),
 ]

@@ -4,24 +4,26 @@ import statistics
 from collections.abc import Sequence
 
 from coviews.comparison.results import Results
+from coviews.evaluation.measures import MEASURES
 from coviews.report.charts import Chart, Line, LineChart
 
 
 def progress_charts(results: Results, variants: Sequence[str]) -> list[Chart]:
-    """Two charts; empty before the first run is done."""
+    """Two charts; none before the first run is done."""
     labelled = any(r.accuracy for r in results.runs)
-    what, unit = ("kNN accuracy", "accuracy in %") if labelled else ("RankMe", "RankMe")
-    made: list[Chart] = []
+    measure = MEASURES["knn" if labelled else "rankme"]
+    quantity, unit = (f"{measure.title} accuracy", "accuracy in %") if labelled else (measure.title, measure.title)
+    charts: list[Chart] = []
     for by_time in (False, True):
         lines = [line for name in variants if (line := _line(results, name, by_time)) is not None]
         if not lines:
             continue
         over = "time" if by_time else "epochs"
         ends = ", ".join(f"{line.name} {line.y[-1]:.1f}" for line in lines)
-        alt = f"{what} over {over}, mean of the seeds; at the end: {ends}."
-        key, title = f"accuracy-{over}", f"{what} over {over}"
-        made.append(LineChart(key, title, "minutes" if by_time else "epoch", unit, lines, alt))
-    return made
+        alt = f"{quantity} over {over}, mean of the seeds; at the end: {ends}."
+        key, title = f"accuracy-{over}", f"{quantity} over {over}"
+        charts.append(LineChart(key, title, "minutes" if by_time else "epoch", unit, lines, alt))
+    return charts
 
 
 def _line(results: Results, variant: str, by_time: bool) -> Line | None:

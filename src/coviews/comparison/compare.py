@@ -1,5 +1,6 @@
 """`compare`: train each view source at the same budget, judge all in the same way, and say who wins."""
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from coviews.comparison.charts import progress_charts
+from coviews.comparison.options import CompareOptions
 from coviews.comparison.page import comparison_html
 from coviews.comparison.plan import VIEWS, Job, Plan, named_variants, read_variants, view_variants
-from coviews.comparison.results import MEASURES, Results, collect, read_results
+from coviews.comparison.results import Results, collect, read_results
 from coviews.comparison.standings import Rows, main_measure, scores, standings
-from coviews.comparison.verdict import sentence
+from coviews.comparison.verdict import winner_sentence
 from coviews.comparison.workers import Workers
-from coviews.console.display import Display, duration
+from coviews.console.options import replaced
+from coviews.console.progress import Display, duration
 from coviews.errors import CoviewsError
+from coviews.evaluation.measures import MEASURES
 from coviews.evaluation.text_tables import as_text
 from coviews.files.lock import lock_folder
 from coviews.runs.settings import PretrainSettings
@@ -46,8 +50,8 @@ class Comparison:
         """Who wins."""
         measure = main_measure(self.results)
         if measure is None:
-            return sentence({}, "") if self.results.runs else "No run is done yet."
-        return sentence(scores(self.results, list(self.plan.variants), measure), MEASURES[measure])
+            return winner_sentence({}, "") if self.results.runs else "No run is done yet."
+        return winner_sentence(scores(self.results, list(self.plan.variants), measure), MEASURES[measure].title)
 
     def __rich__(self) -> RenderableType:
         return Group(rich_table(self.table), Text(self.sentence))
@@ -59,20 +63,9 @@ class Comparison:
 def compare(
     data: str | Path | None = None,
     *,
-    views: Sequence[str] | None = None,
-    variants: str | Path | Mapping[str, Any] | None = None,
-    seeds: int = 3,
     settings: PretrainSettings | None = None,
-    out: str | Path = "comparison",
-    jobs: int = 1,
-    k: int = 200,
-    paper: bool = False,
-    probe_data: str | Path | None = None,
-    probe_test_data: str | Path | None = None,
-    dry_run: bool = False,
-    figures: str | Path | None = None,
-    progress: bool = True,
-    **options: Any,
+    options: CompareOptions | None = None,
+    **changes: Any,
 ) -> Comparison:
     """Train with each view source and each seed, judge all by one protocol, and write a table, charts and a page.
 
@@ -81,43 +74,46 @@ def compare(
 
     Args:
         data: a folder, a file or the name of a known set, as for `pretrain`.
-        views: the view sources; `randaugment:15` is RandAugment with the magnitude 15, `coviews:table` and
-            `coviews:ppo` are learned by that search. By default all, or none where there are variants.
-        variants: what else is compared: names, each with the settings in which it differs, as a mapping or a YAML file.
-        seeds: pretraining seeds of each, counted from the setting `seed`.
-        settings: what `options` change; the defaults of PretrainSettings if none.
-        out: the folder for results.json, comparison.html, the runs and their logs.
-        jobs: trainings at once; the cores are shared among them.
-        k: neighbours that vote in kNN.
-        paper: judge by the paper's linear probe as well, which takes long.
-        probe_data: labelled images to judge the encoders by, where those of training have no labels.
-        probe_test_data: images to judge, with `probe_data`; a fifth of that by default.
-        dry_run: only say what would be done, and how long it would take.
-        figures: a folder for the charts as files (needs matplotlib).
-        progress: show what is going on.
-        options: fields of `PretrainSettings`.
+        settings: what all trainings share; the defaults of PretrainSettings if none.
+        options: what is compared, with how many seeds, and how all are judged.
+        changes: fields of `CompareOptions` (`views` may be a list, `variants` a mapping of names to settings), and
+            fields of `PretrainSettings`.
     """
+    own = {f.name: changes.pop(f.name) for f in dataclasses.fields(CompareOptions) if f.name in changes}
+    if own.get("views") is not None and not isinstance(own["views"], str):
+        own["views"] = ",".join(own["views"])
+    mapping = own.pop("variants") if isinstance(own.get("variants"), Mapping) else None
+    o = replaced(options or CompareOptions(), own)
     if data is not None:
-        options["data"] = str(data)
-    base = (settings or PretrainSettings()).replaced(**options)
-    if seeds < 1:
-        raise CoviewsError(f"--seeds must be 1 or more, not {seeds}")
-    if probe_test_data is not None and probe_data is None:
-        raise CoviewsError("--probe-test-data goes with --probe-data")
-    named = view_variants(base, VIEWS if views is None and variants is None else views or [])
-    if variants is not None:
-        own = variants if isinstance(variants, Mapping) else read_variants(variants)
-        more = named_variants(base, own, "variants" if isinstance(variants, Mapping) else str(variants))
-        if twice := sorted(named.keys() & more.keys()):
+        changes["data"] = str(data)
+    base = (settings or PretrainSettings()).replaced(**changes)
+    variants = _variants(base, o, mapping)
+    probed = {"data": o.probe_data, "test_data": o.probe_test_data}
+    judged_on = {name: {k: str(v) for k, v in probed.items() if v is not None} for name in variants}
+    plan = Plan(variants, tuple(range(base.seed, base.seed + o.seeds)), protocol(o.k, o.paper), judged_on)
+    comparison = carry_out(plan, Path(o.out), jobs=o.jobs, dry_run=o.dry_run, progress=o.progress)
+    if not o.dry_run:
+        write_out(comparison, f"Comparison on {Path(base.data).name or base.data}", o.figures)
+    return comparison
+
+
+def _variants(
+    base: PretrainSettings, options: CompareOptions, mapping: Mapping[str, Any] | None
+) -> dict[str, PretrainSettings]:
+    """What is compared: the view sources, and the variants of a file or a mapping."""
+    has_variants = mapping is not None or options.variants is not None
+    views = VIEWS if options.views is None and not has_variants else (options.views or "").split(",")
+    variants = view_variants(base, [name.strip() for name in views if name.strip()])
+    if has_variants:
+        if mapping is None:
+            assert options.variants is not None
+            more = named_variants(base, read_variants(options.variants), str(options.variants))
+        else:
+            more = named_variants(base, mapping, "variants")
+        if twice := sorted(variants.keys() & more.keys()):
             raise CoviewsError(f"{twice[0]} is named twice, as a view source and as a variant")
-        named |= more
-    probed = {"data": probe_data, "test_data": probe_test_data}
-    judged_on = {name: {k: str(v) for k, v in probed.items() if v is not None} for name in named}
-    plan = Plan(named, tuple(range(base.seed, base.seed + seeds)), protocol(k, paper), judged_on)
-    made = carry_out(plan, Path(out), jobs=jobs, dry_run=dry_run, progress=progress)
-    if not dry_run:
-        write_out(made, f"Comparison on {Path(base.data).name or base.data}", figures)
-    return made
+        variants |= more
+    return variants
 
 
 def protocol(k: int, paper: bool) -> dict[str, Any]:
@@ -127,8 +123,6 @@ def protocol(k: int, paper: bool) -> dict[str, Any]:
 
 def carry_out(plan: Plan, out: Path, *, jobs: int = 1, dry_run: bool = False, progress: bool) -> Comparison:
     """Do what is not done yet of a plan; results.json grows with each run."""
-    if jobs < 1:
-        raise CoviewsError(f"--jobs must be 1 or more, not {jobs}")
     threads = max(1, (os.cpu_count() or 1) // jobs)
     results = read_results(out / RESULTS)
     results.agree(plan, out / RESULTS)
@@ -143,13 +137,14 @@ def carry_out(plan: Plan, out: Path, *, jobs: int = 1, dry_run: bool = False, pr
             workers = Workers(out, expected, jobs, threads, display)
 
             def keep(job: Job) -> str:
-                found = collect(job, workers.run_folder(job), threads)
-                if found is None:
+                result = collect(job, workers.run_folder(job), threads)
+                if result is None:
                     raise CoviewsError(f"{workers.run_folder(job)} is finished, but its results cannot be found")
-                results.runs.append(found)
+                results.runs.append(result)
                 results.save(out / RESULTS)
-                told = " · ".join(f"{MEASURES[m]} {value:.1f} %" for m, value in found.accuracy.items())
-                return f"{told or 'RankMe {:.1f}'.format(found.quality['rankme'])} · {duration(found.seconds)}"
+                values = [f"{MEASURES[m].title} {value:.1f} {MEASURES[m].unit}" for m, value in result.accuracy.items()]
+                values = values or [f"{MEASURES['rankme'].title} {result.quality['rankme']:.1f}"]
+                return " · ".join([*values, duration(result.seconds)])
 
             for job in list(to_do):  # trained and judged, but cut off before it was noted
                 if collect(job, workers.run_folder(job), threads) is not None:
@@ -159,16 +154,18 @@ def carry_out(plan: Plan, out: Path, *, jobs: int = 1, dry_run: bool = False, pr
     return Comparison(out, plan, results, failed)
 
 
-def write_out(made: Comparison, title: str, figures: str | Path | None = None, tables: Sequence[Rows] = ()) -> None:
+def write_out(
+    comparison: Comparison, title: str, figures: str | Path | None = None, tables: Sequence[Rows] = ()
+) -> None:
     """The page, and the charts as files if they are wanted; then say what failed."""
     from coviews.report.figures import write_figures
     from coviews.report.page import write_page
 
-    shown = tables or [made.table]
-    html = comparison_html(title, made.sentence, made.results, made.plan, shown, made.path)
-    write_page(made.path / "comparison.html", html)
+    tables = tables or [comparison.table]
+    html = comparison_html(title, comparison.sentence, comparison.results, comparison.plan, tables, comparison.path)
+    write_page(comparison.path / "comparison.html", html)
     if figures is not None:
-        write_figures(progress_charts(made.results, list(made.plan.variants)), figures)
+        write_figures(progress_charts(comparison.results, list(comparison.plan.variants)), figures)
 
 
 def rich_table(rows: Rows) -> Table:
@@ -190,7 +187,7 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
 
     loaded: dict[Any, Any] = {}
     paces: dict[Any, Any] = {}
-    found = {}
+    seconds = {}
     for job in jobs:
         s = job.settings
         data = (s.data, s.test_data, s.size, s.channels, s.subset, s.subset_seed, s.data_root)
@@ -200,18 +197,18 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
         work = (data, s.encoder, s.method, s.batch_size, s.precision)
         if work not in paces:
             paces[work] = measured_pace(s, images, threads)
-        found[job.name] = expected_seconds(s, paces[work], len(images), 0 if test is None else len(test))
-    return found
+        seconds[job.name] = expected_seconds(s, paces[work], len(images), 0 if test is None else len(test))
+    return seconds
 
 
 def _announcement(plan: Plan, to_do: Sequence[Job], seconds: float, jobs: int) -> str:
     total, seeds = len(plan.jobs), len(plan.seeds)
-    said = f"{len(plan.variants)} variants x {seeds} seed{'s' if seeds > 1 else ''} = {total} runs"
+    runs = f"{len(plan.variants)} variants x {seeds} seed{'s' if seeds > 1 else ''} = {total} runs"
     if len(to_do) < total:
-        said += f", {total - len(to_do)} done"
+        runs += f", {total - len(to_do)} done"
     if not to_do:
-        return f"{said}: nothing is left to do"
-    return f"{said}; about {duration(seconds)} on this machine{f', {jobs} at once' if jobs > 1 else ''}"
+        return f"{runs}: nothing is left to do"
+    return f"{runs}; about {duration(seconds)} on this machine{f', {jobs} at once' if jobs > 1 else ''}"
 
 
 def _make_folder(path: Path) -> None:

@@ -12,7 +12,6 @@ from coviews.searching.ppo import PPOSettings
 
 Changes = Mapping[str, Any]  # settings by name; nested ones as mappings
 
-SCALES = ("small", "paper")
 SMALL_EPOCHS, SMALL_IMAGES = 60, 5000
 
 
@@ -191,19 +190,19 @@ def recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
-def chosen(names: str | None, known: Mapping[str, Any], what: str) -> list[str]:
+def select(names: str | None, known: Mapping[str, Any], what: str) -> list[str]:
     """Some of the known names, given with commas between them, in any case; all if none are given."""
     if names is None:
         return list(known)
     by_short = {_plain(name): name for name in known}
-    found = []
+    selected = []
     for name in (part.strip() for part in names.split(",")):
         if _plain(name) not in by_short:
             raise unknown(what, name, known)
-        found.append(by_short[_plain(name)])
-    if not found:
+        selected.append(by_short[_plain(name)])
+    if not selected:
         raise CoviewsError(f"no {what} is named")
-    return found
+    return selected
 
 
 def _plain(name: str) -> str:

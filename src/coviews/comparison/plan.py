@@ -70,18 +70,18 @@ class Plan:
 
 def view_variants(settings: PretrainSettings, views: Sequence[str]) -> dict[str, PretrainSettings]:
     """A variant for each view source; `randaugment:15` has the magnitude 15, `coviews:ppo` is learned by ppo."""
-    found: dict[str, PretrainSettings] = {}
+    variants: dict[str, PretrainSettings] = {}
     for name in views:
-        if name in found:
+        if name in variants:
             raise CoviewsError(f"{name} is named twice in --views")
         called = Path(name).stem if name.endswith(".safetensors") else name
-        found[called] = changed_settings(settings, _changes(name))
-    return found
+        variants[called] = changed_settings(settings, _changes(name))
+    return variants
 
 
 def named_variants(settings: PretrainSettings, variants: Mapping[str, Any], where: str) -> dict[str, PretrainSettings]:
     """A variant for each name, with its own settings in place of the shared ones."""
-    found = {}
+    by_name = {}
     for name, changes in variants.items():
         if not isinstance(changes, Mapping):
             raise CoviewsError(f"{where}: {name} must be a mapping of settings to values, not {changes!r}")
@@ -89,10 +89,10 @@ def named_variants(settings: PretrainSettings, variants: Mapping[str, Any], wher
             if taken in changes:
                 raise CoviewsError(f"{where}: {name} has a {taken} of its own, but the comparison chooses that")
         try:
-            found[str(name)] = changed_settings(settings, changes)
+            by_name[str(name)] = changed_settings(settings, changes)
         except CoviewsError as error:
             raise CoviewsError(f"{where}: {name}: {error}") from error
-    return found
+    return by_name
 
 
 def read_variants(path: str | Path) -> dict[str, Any]:

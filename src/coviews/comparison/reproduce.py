@@ -1,5 +1,6 @@
 """`reproduce`: any table or figure of the paper by name, at its scale or at one for a CPU, its figures beside ours."""
 
+import dataclasses
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +10,15 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from coviews.comparison.compare import Comparison, carry_out, protocol, rich_table, write_out
-from coviews.comparison.paper_tables import JUDGED_ON, SCALES, Recipe, chosen, recipe
+from coviews.comparison.options import ReproduceOptions
+from coviews.comparison.paper_tables import JUDGED_ON, Recipe, recipe, select
 from coviews.comparison.plan import Plan
-from coviews.comparison.results import MEASURES, Results
-from coviews.comparison.standings import Rows, scores, spread
-from coviews.comparison.verdict import sentence
-from coviews.errors import CoviewsError, unknown
+from coviews.comparison.results import Results
+from coviews.comparison.standings import Rows, mean_and_deviation, scores
+from coviews.comparison.verdict import winner_sentence
+from coviews.console.options import replaced
+from coviews.errors import CoviewsError
+from coviews.evaluation.measures import MEASURES
 from coviews.evaluation.text_tables import as_text
 from coviews.runs.settings_file import changed_settings
 
@@ -52,13 +56,13 @@ class Reproduction:
         """Who wins in each column, where accuracies are compared."""
         if self.comparison is None or self.recipe.measure == "overhead" or self.recipe.shows != "table":
             return []
-        measure, said = _measure(self.recipe, self.comparison.results), []
+        measure, sentences = _measure(self.recipe, self.comparison.results), []
         for column in self.columns:
-            found = scores(self.comparison.results, [variant(row, column) for row in self.rows], measure)
-            by_row = {row: found[variant(row, column)] for row in self.rows}
+            by_variant = scores(self.comparison.results, [variant(row, column) for row in self.rows], measure)
+            by_row = {row: by_variant[variant(row, column)] for row in self.rows}
             if any(by_row.values()):
-                said.append(f"{column}: {sentence(by_row, MEASURES[measure])}")
-        return said
+                sentences.append(f"{column}: {winner_sentence(by_row, MEASURES[measure].title)}")
+        return sentences
 
     def __rich__(self) -> RenderableType:
         parts: list[RenderableType] = [Text(self.recipe.about)]
@@ -70,89 +74,57 @@ class Reproduction:
         return as_text(self)
 
 
-def reproduce(
-    name: str,
-    *,
-    scale: str = "small",
-    data: str | Path | None = None,
-    test_data: str | Path | None = None,
-    subset: str | None = None,
-    columns: str | None = None,
-    rows: str | None = None,
-    seeds: int | None = None,
-    epochs: int | None = None,
-    precision: str | None = None,
-    out: str | Path | None = None,
-    data_root: str | Path = "data",
-    download: bool = False,
-    jobs: int = 1,
-    dry_run: bool = False,
-    progress: bool = True,
-) -> Reproduction:
+def reproduce(name: str, *, options: ReproduceOptions | None = None, **changes: Any) -> Reproduction:
     """Make a table or figure of the paper; cut off, the same call goes on.
 
     Args:
         name: such as `table-less-data`; `coviews reproduce --list` names all.
-        scale: `small` (5,000 images, `resnet8`, 60 epochs: hours on a CPU) or `paper` (ResNet-50, up to 800 epochs:
-            days on a GPU).
-        data: images instead of the paper's, with labels; then there is one column.
-        test_data: images to judge by, with `data`.
-        subset: a part of `data`: "10%" or a number of images.
-        columns: only these of the table, such as "CIFAR-10,SVHN".
-        rows: only these, such as "Random,CoViews".
-        seeds: pretraining seeds; by default 1 at the paper's scale (as the paper) and up to 3 at the small one.
-        epochs: other than the scale's; warm-up and the time between searches shrink with them.
-        precision: of all trainings, as for `pretrain`, such as bf16-mixed.
-        out: the folder; by default reproduced/NAME-SCALE.
-        data_root: where the known data sets are.
-        download: fetch those that are not there.
-        jobs: trainings at once.
-        dry_run: only say what would be done, and how long it would take.
-        progress: show what is going on.
+        options: which part is made, on which data, at which scale.
+        changes: fields of `ReproduceOptions`.
     """
-    found = recipe(name)
-    if scale not in SCALES:
-        raise unknown("scale", scale, SCALES)
-    folder = Path(out) if out is not None else Path("reproduced") / f"{name}-{scale}"
-    if found.shows == "reward":
-        return Reproduction(found, scale, [], [], None, [] if dry_run else _reward_figure(folder))
-    if (test_data is not None or subset is not None) and data is None:
-        given = "--subset" if test_data is None else "--test-data"
-        raise CoviewsError(f"{given} goes with --data: the paper's sets have their own")
-    if found.measure == "overhead" and jobs > 1:
+    o, paper_table = replaced(options or ReproduceOptions(), changes), recipe(name)
+    folder = Path(o.out) if o.out is not None else Path("reproduced") / f"{name}-{o.scale}"
+    if paper_table.shows == "reward":
+        return Reproduction(paper_table, o.scale, [], [], None, [] if o.dry_run else _reward_figure(folder))
+    if paper_table.measure == "overhead" and o.jobs > 1:
         raise CoviewsError("times are compared, and would disturb each other: --jobs must be 1 here")
-    taken = chosen(rows, found.all_rows, "row")
-    over = chosen(columns, found.columns, "column")
-    changes: dict[str, Any] = {"data_root": str(data_root), "download": download}
-    if precision is not None:
-        changes["precision"] = precision
-    if data is not None:
-        over = over[:1]
-        own = {"data": str(data), "test_data": None if test_data is None else str(test_data), "subset": subset}
-        changes |= own
-    variants = {}
-    for column in over:
-        for row in taken:
-            settings = changed_settings(found.settings(row, column, scale, epochs), changes)
-            variants[variant(row, column)] = settings
-    seeds = seeds if seeds is not None else (1 if scale == "paper" else found.seeds)
-    if seeds < 1:
-        raise CoviewsError(f"--seeds must be 1 or more, not {seeds}")
-    judged_on = {
-        variant(row, column): JUDGED_ON[found.columns[column]]
-        for column in over
-        for row in taken
-        if data is None and found.columns[column] in JUDGED_ON
+    rows = select(o.rows, paper_table.all_rows, "row")
+    columns = select(o.columns, paper_table.columns, "column")
+    if o.data is not None:
+        columns = columns[:1]
+    shared = _shared_settings(o)
+    variants = {
+        variant(row, column): changed_settings(paper_table.settings(row, column, o.scale, o.epochs), shared)
+        for column in columns
+        for row in rows
     }
-    plan = Plan(variants, tuple(range(seeds)), protocol(200, paper=scale == "paper"), judged_on)
-    made = carry_out(plan, folder, jobs=jobs, dry_run=dry_run, progress=progress)
-    result = Reproduction(found, scale, taken, over, made, [])
-    if dry_run:
+    seeds = o.seeds if o.seeds is not None else (1 if o.scale == "paper" else paper_table.seeds)
+    judged_on = {
+        variant(row, column): JUDGED_ON[paper_table.columns[column]]
+        for column in columns
+        for row in rows
+        if o.data is None and paper_table.columns[column] in JUDGED_ON
+    }
+    plan = Plan(variants, tuple(range(seeds)), protocol(200, paper=o.scale == "paper"), judged_on)
+    comparison = carry_out(plan, folder, jobs=o.jobs, dry_run=o.dry_run, progress=o.progress)
+    result = Reproduction(paper_table, o.scale, rows, columns, comparison, [])
+    if o.dry_run:
         return result
-    written = _figures(found, made, folder)
-    tables = [result.table, made.table] if found.shows == "table" else [made.table]
-    write_out(made, f"{found.name}, {scale}: {found.about}", tables=tables)
-    return Reproduction(found, scale, taken, over, made, [folder / "comparison.html", *written])
+    written = _figures(paper_table, comparison, folder)
+    tables = [result.table, comparison.table] if paper_table.shows == "table" else [comparison.table]
+    write_out(comparison, f"{paper_table.name}, {o.scale}: {paper_table.about}", tables=tables)
+    return dataclasses.replace(result, written=[folder / "comparison.html", *written])
+
+
+def _shared_settings(options: ReproduceOptions) -> dict[str, Any]:
+    """The settings that the options give all trainings."""
+    shared: dict[str, Any] = {"data_root": str(options.data_root), "download": options.download}
+    if options.precision is not None:
+        shared["precision"] = options.precision
+    if options.data is not None:
+        test_data = None if options.test_data is None else str(options.test_data)
+        shared |= {"data": str(options.data), "test_data": test_data, "subset": options.subset}
+    return shared
 
 
 def variant(row: str, column: str) -> str:
@@ -160,32 +132,32 @@ def variant(row: str, column: str) -> str:
     return f"{row}, {column}"
 
 
-def _cell(found: Recipe, results: Results, row: str, first: str, column: str) -> str:
+def _cell(paper_table: Recipe, results: Results, row: str, first: str, column: str) -> str:
     runs = results.of(variant(row, column))
-    if found.measure != "overhead":
-        measure = _measure(found, results)
-        return spread([r.accuracy[measure] for r in runs if measure in r.accuracy])
+    if paper_table.measure != "overhead":
+        measure = _measure(paper_table, results)
+        return mean_and_deviation([r.accuracy[measure] for r in runs if measure in r.accuracy])
     base = {r.seed: r.seconds for r in results.of(variant(first, column))}
     extra = [r.seconds / base[r.seed] - 1 for r in runs if r.seed in base]
     return f"{statistics.fmean(extra):.2f}" if extra and row != first else "–"
 
 
-def _measure(found: Recipe, results: Results) -> str:
+def _measure(paper_table: Recipe, results: Results) -> str:
     """The paper's probe where it was run."""
-    return "paper" if found.measure == "linear" and results.evaluation.get("paper") else found.measure
+    return "paper" if paper_table.measure == "linear" and results.evaluation.get("paper") else paper_table.measure
 
 
-def _figures(found: Recipe, made: Comparison, folder: Path) -> list[Path]:
+def _figures(paper_table: Recipe, comparison: Comparison, folder: Path) -> list[Path]:
     """The policies' charts of the first seed, side by side, as the paper's figures have them."""
-    if found.shows == "table":
+    if paper_table.shows == "table":
         return []
     from coviews.report.figures import write_figures
-    from coviews.report.several_runs import comparison_charts, read_runs
+    from coviews.report.several_runs import read_runs, several_runs_charts
 
-    done = {(r.variant, r.seed) for r in made.results.runs}
-    runs = [folder / "runs" / job.name for job in made.plan.jobs if job.seed == 0 and (job.variant, 0) in done]
-    kinds = {"evolution": ("current",), "co-occurrence": ("co-occurrence", "lift")}[found.shows]
-    charts = [c for c in comparison_charts(read_runs(runs)) if c.key.startswith(kinds)]
+    done = {(r.variant, r.seed) for r in comparison.results.runs}
+    runs = [folder / "runs" / job.name for job in comparison.plan.jobs if job.seed == 0 and (job.variant, 0) in done]
+    kinds = {"evolution": ("current",), "co-occurrence": ("co-occurrence", "lift")}[paper_table.shows]
+    charts = [c for c in several_runs_charts(read_runs(runs)) if c.key.startswith(kinds)]
     return write_figures(charts, folder / "figures")
 
 

@@ -1,4 +1,4 @@
-"""What came out of each training, in one small file that outlives the run folders."""
+"""The results of each training of a comparison, in one small file that outlives the run folders."""
 
 import dataclasses
 import importlib.metadata
@@ -13,13 +13,13 @@ from typing import Any
 
 from coviews.comparison.plan import Job, Plan
 from coviews.errors import CoviewsError
+from coviews.evaluation.measures import accuracy_measures
 from coviews.evaluation.records import FILE as EVALUATIONS
 from coviews.files.atomic import write_whole
 from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import plain_settings, settings_of
 
 FORMAT = 1
-MEASURES = {"linear": "linear probe", "knn": "kNN", "paper": "paper's probe"}  # in percent, by falling importance
 
 
 @dataclass(frozen=True)
@@ -40,23 +40,23 @@ class Result:
 
 @dataclass
 class Results:
-    """All that is known of a comparison."""
+    """All results of a comparison."""
 
     variants: dict[str, PretrainSettings] = field(default_factory=dict)
     evaluation: dict[str, Any] = field(default_factory=dict)  # how all were judged
     runs: list[Result] = field(default_factory=list)
 
     def get(self, variant: str, seed: int) -> Result | None:
-        """What came out of one training, if it is done."""
+        """The result of one training, if it is done."""
         return next((r for r in self.runs if (r.variant, r.seed) == (variant, seed)), None)
 
     def of(self, variant: str, seeds: Sequence[int] | None = None) -> list[Result]:
         """The results of a variant, by seed."""
-        chosen = [r for r in self.runs if r.variant == variant and (seeds is None or r.seed in seeds)]
-        return sorted(chosen, key=lambda r: r.seed)
+        runs = [r for r in self.runs if r.variant == variant and (seeds is None or r.seed in seeds)]
+        return sorted(runs, key=lambda r: r.seed)
 
     def agree(self, plan: Plan, where: Path) -> None:
-        """Take the plan's variants in; refuse those that were trained or judged in another way before."""
+        """Add the plan's variants; refuse those that were trained or judged in another way before."""
         if self.runs and self.evaluation != dict(plan.evaluation):
             raise CoviewsError(
                 f"{where} holds results that were judged in another way: choose another --out, or remove that file "
@@ -65,10 +65,10 @@ class Results:
         for name, settings in plan.variants.items():
             before = self.variants.get(name)
             if before is not None and self.of(name):
-                for what, (was, now) in before.differences(settings).items():
-                    if what != "seed":
+                for setting, (was, now) in before.differences(settings).items():
+                    if setting != "seed":
                         raise CoviewsError(
-                            f"{where} holds {name} with another {what} ({was!r}, not {now!r}): choose another --out"
+                            f"{where} holds {name} with another {setting} ({was!r}, not {now!r}): choose another --out"
                         )
             self.variants[name] = settings.replaced(seed=0, out=None)
         self.evaluation = dict(plan.evaluation)
@@ -85,7 +85,7 @@ class Results:
 
 
 def read_results(path: Path) -> Results:
-    """What `Results.save` wrote; nothing if there is no file yet."""
+    """Read what `Results.save` wrote; no results if there is no file yet."""
     if not path.exists():
         return Results()
     try:
@@ -106,13 +106,13 @@ def read_results(path: Path) -> Results:
 
 
 def collect(job: Job, folder: Path, threads: int) -> Result | None:
-    """What a run's folder tells, if the run is finished and judged."""
+    """The result in a run's folder, if the run is finished and judged."""
     if not (folder / "encoder.safetensors").exists():
         return None
-    judged = [r for r in _lines(folder / EVALUATIONS) if _fits(r, job.evaluation)]
-    if not judged:
+    evaluations = [r for r in _lines(folder / EVALUATIONS) if _fits(r, job.evaluation)]
+    if not evaluations:
         return None
-    found, records = judged[-1]["results"], list(_lines(folder / "metrics.jsonl"))
+    evaluation, records = evaluations[-1]["results"], list(_lines(folder / "metrics.jsonl"))
     seconds, searching, curve = 0.0, 0.0, []
     for record in records:
         spent = float(record.get("time", {}).get("seconds", 0.0))
@@ -120,23 +120,29 @@ def collect(job: Job, folder: Path, threads: int) -> Result | None:
         searching += spent if record["kind"] == "search" else 0.0
         if record["kind"] == "look":
             curve.append([record["epoch"], round(seconds, 2), round(record.get("knn", record["rankme"]), 3)])
-    before = found["baselines"].get("untrained", {})
     return Result(
         variant=job.variant,
         seed=job.seed,
-        accuracy={m: round(100 * found[m]["accuracy"], 3) for m in MEASURES if m in found},
-        quality={name: round(value, 4) for name, value in found["quality"].items()},
-        untrained={m: round(100 * before[m]["accuracy"], 3) for m in MEASURES if m in before},
+        accuracy=_accuracies(evaluation),
+        quality={name: round(value, 4) for name, value in evaluation["quality"].items()},
+        untrained=_accuracies(evaluation["baselines"].get("untrained", {})),
         curve=curve,
         seconds=round(seconds, 2),
         searching=round(searching, 2),
-        images=[found["images"]["train"], found["images"]["test"]],
+        images=[evaluation["images"]["train"], evaluation["images"]["test"]],
         made=made_with(threads),
     )
 
 
+def _accuracies(evaluation: Mapping[str, Any]) -> dict[str, float]:
+    """In percent, the main measure first."""
+    names = [measure.name for measure in accuracy_measures(main_first=True)]
+    shares = {name: evaluation[name]["accuracy"] for name in names if "accuracy" in evaluation.get(name, {})}
+    return {name: round(100 * share, 3) for name, share in shares.items()}
+
+
 def made_with(threads: int) -> str:
-    """Versions and machine, as a result must name them."""
+    """Versions and machine, which every result names."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("coviews", "torch", "numpy"))
     cores = f"{os.cpu_count()} cores, {threads} thread{'s' if threads > 1 else ''} a run"
     return f"{versions}, Python {platform.python_version()}, {platform.machine()}, {cores}"
@@ -144,15 +150,15 @@ def made_with(threads: int) -> str:
 
 def _fits(record: dict[str, Any], evaluation: Mapping[str, Any]) -> bool:
     options = {**record.get("options", {}), **{name: record.get(name) for name in ("data", "test_data")}}
-    whole = options.get("epoch") is None  # of a finished run
-    return whole and all(options.get(name) == value for name, value in evaluation.items())
+    finished = options.get("epoch") is None
+    return finished and all(options.get(name) == value for name, value in evaluation.items())
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    found = []
+    records = []
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
-            found.append(json.loads(line))
+            records.append(json.loads(line))
         except ValueError:
             continue  # a line that a kill cut off
-    return found
+    return records

@@ -4,20 +4,21 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from coviews.comparison.results import MEASURES, Result, Results
+from coviews.comparison.results import Result, Results
 from coviews.comparison.verdict import paired
-from coviews.console.display import duration
+from coviews.console.progress import duration
+from coviews.evaluation.measures import MEASURES, accuracy_measures
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A table of words."""
+    """A table of texts."""
 
     heads: list[str]
     rows: list[list[str]]
 
     def markdown(self) -> str:
-        """As documents have it."""
+        """As Markdown."""
         lines = [self.heads, ["---", *["---:"] * (len(self.heads) - 1)], *self.rows]
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -27,12 +28,18 @@ def scores(results: Results, variants: Sequence[str], measure: str) -> dict[str,
     return {name: {r.seed: r.accuracy[measure] for r in results.of(name) if measure in r.accuracy} for name in variants}
 
 
+def accuracies_of(results: Results) -> list[str]:
+    """The names of the measures with labels that some run has, the main one first."""
+    names = [measure.name for measure in accuracy_measures(main_first=True)]
+    return [name for name in names if any(name in r.accuracy for r in results.runs)]
+
+
 def main_measure(results: Results) -> str | None:
-    """What decides: the first of the measures that there is."""
-    return next((m for m in MEASURES if any(m in r.accuracy for r in results.runs)), None)
+    """The measure that decides who wins; without labels there is none."""
+    return next(iter(accuracies_of(results)), None)
 
 
-def spread(values: Sequence[float]) -> str:
+def mean_and_deviation(values: Sequence[float]) -> str:
     """Mean and standard deviation."""
     if not values:
         return "–"
@@ -42,22 +49,21 @@ def spread(values: Sequence[float]) -> str:
 
 def standings(results: Results, variants: Sequence[str]) -> Rows:
     """Each variant: accuracies, the difference to the best, time and the search's share of it."""
-    measures = [m for m in MEASURES if any(m in r.accuracy for r in results.runs)]
-    main = main_measure(results)
-    found = scores(results, variants, main) if main else {}
-    means = {name: statistics.fmean(s.values()) for name, s in found.items() if s}
+    measures, main = accuracies_of(results), main_measure(results)
+    by_variant = scores(results, variants, main) if main else {}
+    means = {name: statistics.fmean(s.values()) for name, s in by_variant.items() if s}
     best = max(means, key=lambda name: means[name]) if means else None
-    heads = ["", *(f"{MEASURES[m]} in %" for m in measures)]
+    heads = ["", *(MEASURES[m].title_and_unit for m in measures)]
     heads += ["to the best, ± 95 %"] if best else []
-    heads += ["RankMe", "time a run", "in searches", "seeds"]
+    heads += [MEASURES["rankme"].title, "time a run", "in searches", "seeds"]
     rows = []
     for name in sorted(variants, key=lambda n: -means.get(n, 0.0)):
         runs = results.of(name)
-        row = [name, *(spread([r.accuracy[m] for r in runs if m in r.accuracy]) for m in measures)]
+        row = [name, *(mean_and_deviation([r.accuracy[m] for r in runs if m in r.accuracy]) for m in measures)]
         if best:
-            gap = paired(found[name], found[best]) if found[name] and name != best else None
+            gap = paired(by_variant[name], by_variant[best]) if by_variant[name] and name != best else None
             row.append("" if gap is None else str(gap))
-        row.append(spread([r.quality["rankme"] for r in runs if "rankme" in r.quality]))
+        row.append(mean_and_deviation([r.quality["rankme"] for r in runs if "rankme" in r.quality]))
         row.append(_time(runs))
         row.append(_share(runs))
         rows.append([*row, str(len(runs))])
@@ -69,7 +75,9 @@ def standings(results: Results, variants: Sequence[str]) -> Rows:
 
 def _untrained(results: Results, measures: Sequence[str]) -> list[str]:
     by_seed: Mapping[int, Result] = {r.seed: r for r in results.runs if r.untrained}  # the same for all variants
-    return [spread([r.untrained[m] for r in by_seed.values() if m in r.untrained]) for m in measures] if by_seed else []
+    if not by_seed:
+        return []
+    return [mean_and_deviation([r.untrained[m] for r in by_seed.values() if m in r.untrained]) for m in measures]
 
 
 def _time(runs: Sequence[Result]) -> str:

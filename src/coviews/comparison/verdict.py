@@ -1,20 +1,14 @@
-"""Who wins, and whether by more than the noise of the seeds."""
+"""Which variant wins, and whether by more than the noise of the seeds."""
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-# Student's t: 97.5 % lie below, for 1, 2, ... degrees of freedom
-_T = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Difference:
-    """Of two variants trained with the same seeds: the mean difference, and its 95 % interval."""
+    """The mean difference of two variants trained with the same seeds, and its 95 % interval."""
 
     mean: float
     half: float  # of the interval's width; infinite with one seed
@@ -22,7 +16,7 @@ class Difference:
 
     @property
     def beyond_noise(self) -> bool:
-        """Whether the interval leaves zero out."""
+        """Whether the interval excludes zero."""
         return abs(self.mean) > self.half
 
     def __str__(self) -> str:
@@ -38,20 +32,24 @@ def paired(one: Mapping[int, float], other: Mapping[int, float]) -> Difference |
         return None
     if len(gaps) == 1:
         return Difference(gaps[0], math.inf, 1)
-    t = _T[len(gaps) - 2] if len(gaps) - 2 < len(_T) else 1.96
+    from scipy.special import stdtrit  # takes a moment to load
+
+    t = float(stdtrit(len(gaps) - 1, 0.975))  # Student's t: 97.5 % lie below
     return Difference(statistics.fmean(gaps), t * statistics.stdev(gaps) / math.sqrt(len(gaps)), len(gaps))
 
 
-def sentence(scores: Mapping[str, Mapping[int, float]], what: str) -> str:
+def winner_sentence(scores: Mapping[str, Mapping[int, float]], measure: str) -> str:
     """Which variant wins, in one sentence; scores in percent by variant and seed."""
-    known = {name: found for name, found in scores.items() if found}
+    known = {name: by_seed for name, by_seed in scores.items() if by_seed}
     if not known:
         return "Without labels there is no accuracy, and nobody wins: RankMe and its like tell how features are spread."
     ranked = sorted(known, key=lambda name: -statistics.fmean(known[name].values()))
     best = ranked[0]
-    top = f"{best} is first by {what} with {statistics.fmean(known[best].values()):.1f} %"
+    top = f"{best} is first by {measure} with {statistics.fmean(known[best].values()):.1f} %"
     if len(ranked) == 1:
-        return f"{best} has {statistics.fmean(known[best].values()):.1f} % by {what}; there is nothing to compare with."
+        return (
+            f"{best} has {statistics.fmean(known[best].values()):.1f} % by {measure}; there is nothing to compare with."
+        )
     gap = paired(known[best], known[ranked[1]])
     if gap is None:
         return f"{top}, but {ranked[1]}, the next, has no seed in common with it."
@@ -63,10 +61,9 @@ def sentence(scores: Mapping[str, Mapping[int, float]], what: str) -> str:
     interval = f"{gap.mean - gap.half:+.1f} to {gap.mean + gap.half:+.1f}, 95 % interval over {gap.seeds} paired seeds"
     if gap.beyond_noise:
         return f"{top}, {gap.mean:.1f} points above {ranked[1]}, the next: more than the noise ({interval})."
-    like = [name for name in ranked[1:] if not _apart(known[best], known[name])]
-    return (
-        f"{top}, but it cannot be told from {_listed(like)}: {ranked[1]} is {gap.mean:.1f} points below ({interval})."
-    )
+    similar = [name for name in ranked[1:] if not _apart(known[best], known[name])]
+    below = f"{ranked[1]} is {gap.mean:.1f} points below ({interval})"
+    return f"{top}, but it cannot be told from {_listed(similar)}: {below}."
 
 
 def _apart(one: Mapping[int, float], other: Mapping[int, float]) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coviews.comparison.plan import Job
-from coviews.console.display import Display, duration
+from coviews.console.progress import Display, duration
 from coviews.errors import CoviewsError
 from coviews.runs.settings_file import settings_yaml
 from coviews.training.signals import Stopped, StopRequest, listening
@@ -59,10 +59,10 @@ class Workers:
                         del self._running[job.name]
                         ended += 1
                         if code:
-                            failed[job.name] = said = f"failed: {self._last_line(job, code)}"
+                            failed[job.name] = message = f"failed: {self._last_line(job, code)}"
                         else:
-                            said = on_end(job)
-                        self.display.line(f"[{ended}/{len(jobs)}] {job.variant}, seed {job.seed}: {said}")
+                            message = on_end(job)
+                        self.display.line(f"[{ended}/{len(jobs)}] {job.variant}, seed {job.seed}: {message}")
                     self._show(jobs, ended, total, time.monotonic() - start)
                     time.sleep(_LOOK)
             finally:
@@ -130,5 +130,5 @@ class Workers:
 
     def _last_line(self, job: Job, code: int) -> str:
         lines = self.log(job).read_text(errors="replace").strip().splitlines()
-        said = lines[-1].removeprefix("error: ") if lines else f"it ended with the code {code}"
-        return f"{said} (all of it in {self.log(job)})"
+        message = lines[-1].removeprefix("error: ") if lines else f"it ended with the code {code}"
+        return f"{message} (all of it in {self.log(job)})"

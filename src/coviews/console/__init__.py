@@ -1,1 +1,1 @@
-"""What a person sees in the terminal while work goes on."""
+"""The terminal: progress of work that takes long, and options of the commands."""

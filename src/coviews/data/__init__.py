@@ -1,1 +1,1 @@
-"""Where images come from: folders, lists, archives, arrays, data sets and the built-in set."""
+"""Where images come from: the table of formats, their sources, and loading them as one array."""

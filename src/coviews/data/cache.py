@@ -1,4 +1,4 @@
-"""Decoded images on the disk, for what does not fit into memory: found again, and there whole or not at all."""
+"""Decoded images on the disk, for data that does not fit into memory; an entry is complete or absent."""
 
 import contextlib
 import errno
@@ -18,34 +18,34 @@ from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError
 
-_FORMAT = 1  # to be raised when the same files are decoded to other pixels
+_FORMAT = 1  # goes up when the same files are decoded to other pixels
 _DRAFT = ".draft-"
-_STALE = 24 * 3600.0  # seconds after which a draft belongs to a process that was killed
+_STALE = 24 * 3600.0  # seconds after which a draft was left by a killed process
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Stored(NamedTuple):
-    """Decoded images, and what became of the others."""
+    """Decoded images, and the failures of the others."""
 
-    images: NDArray[np.uint8]  # (kept, H, W, C)
-    failures: dict[int, str]  # by its place among those that were wanted: why it could not be read
-    resized: int  # how many were of another size
+    images: NDArray[np.uint8]  # (N, H, W, C), those that could be read
+    failures: dict[int, str]  # by the position among the requested images: why one could not be read
+    resized: int  # the number of images of another size
 
 
 def default_cache() -> Path:
     """The folder `coviews` in the user's cache folder."""
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    return Path(given if os.path.isabs(given) else os.path.expanduser("~/.cache")) / "coviews"
+    configured = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(configured if os.path.isabs(configured) else os.path.expanduser("~/.cache")) / "coviews"
 
 
 def memory_for_images() -> int | None:
-    """Half of the memory that is free now, in bytes; None if the system does not say."""
+    """Half of the memory that is free now, in bytes; None if the system does not tell."""
     limits = [bytes for bytes in (_free_memory(), _memory_of_container()) if bytes is not None]
     return min(limits) // 2 if limits else None
 
 
 def cache_key(identity: Iterable[str], size: tuple[int, int] | None, channels: int | None) -> str:
-    """The name of an entry: another one if an image, the size or the colours are other ones."""
+    """The name of an entry; it changes with the images, the size and the channels."""
     digest = hashlib.sha256(repr((_FORMAT, size, channels)).encode())
     for line in identity:
         digest.update(b"\n" + line.encode("utf-8", "backslashreplace"))
@@ -53,28 +53,28 @@ def cache_key(identity: Iterable[str], size: tuple[int, int] | None, channels: i
 
 
 def find_stored(folder: Path, key: str) -> Stored | None:
-    """What an earlier load has decoded, mapped from the file; None if there is nothing, or nothing whole."""
+    """The images that an earlier load decoded, mapped from the file; None if there is no complete entry."""
     entry = folder / key
     try:
         about = json.loads((entry / "about.json").read_bytes())
         images = np.load(entry / "images.npy", mmap_mode="r", allow_pickle=False)
         failures = {int(place): str(why) for place, why in about["failures"]}
-        kept, resized = int(about["kept"]), int(about["resized"])
+        count, resized = int(about["kept"]), int(about["resized"])
     except (OSError, ValueError, KeyError, TypeError, EOFError):
         return None
-    if images.dtype != np.uint8 or images.ndim != 4 or not 0 < kept <= len(images):
+    if images.dtype != np.uint8 or images.ndim != 4 or not 0 < count <= len(images):
         return None
-    return Stored(images[:kept], failures, resized)
+    return Stored(images[:count], failures, resized)
 
 
 class Draft:
-    """An array on the disk that is being filled."""
+    """An entry that is being written: an array on the disk, to be filled."""
 
     def __init__(self, images: "np.memmap[tuple[int, ...], np.dtype[np.uint8]]", entry: Path | None, home: Path):
         self.images, self._entry, self._home = images, entry, home
 
     def finished(self, stored: Stored) -> Stored:
-        """Give the entry its name, now that all is in it, and map it from there for reading only."""
+        """Move the complete entry to its place, and map it from there read-only."""
         if self._entry is None:
             stored.images.flags.writeable = False
             return stored
@@ -87,19 +87,19 @@ class Draft:
         folder, key = self._entry.parent, self._entry.name
         if find_stored(folder, key) is None:
             shutil.rmtree(self._entry, ignore_errors=True)  # a damaged one
-        with contextlib.suppress(OSError):  # another process may have been faster: its entry is as good
+        with contextlib.suppress(OSError):  # another process may have written the same entry
             os.rename(self._home, self._entry)
-        found = find_stored(folder, key)
-        if found is None:
+        entry = find_stored(folder, key)
+        if entry is None:
             raise CoviewsError(f"cannot keep the decoded images in {folder}: choose another folder for the cache")
-        return found
+        return entry
 
 
 @contextmanager
 def draft(folder: Path, key: str | None, shape: tuple[int, ...]) -> Iterator[Draft]:
-    """A place on the disk to decode images into, removed again if that does not come to an end.
+    """A new entry to decode images into; it is removed if the work is not finished.
 
-    Without a key nobody will find it again: the file loses its name at once, and its place when it is not used.
+    Without a key the entry cannot be found again: its file is deleted at once, and its space freed after its last use.
     """
     need = int(np.prod(shape, dtype=np.int64))
     home = folder / f"{_DRAFT}{key or 'unnamed'}-{uuid.uuid4().hex[:12]}"
@@ -122,7 +122,7 @@ def draft(folder: Path, key: str | None, shape: tuple[int, ...]) -> Iterator[Dra
 
 
 def in_words(count: int) -> str:
-    """A number of bytes for people."""
+    """A number of bytes as text, such as 1.5 GB."""
     if count < 1000:
         return f"{count} bytes"
     amount, units = count / 1000, ["kB", "MB", "GB", "TB"]
@@ -132,7 +132,7 @@ def in_words(count: int) -> str:
 
 
 def _allocated(path: Path, shape: tuple[int, ...], need: int) -> "np.memmap[tuple[int, ...], np.dtype[np.uint8]]":
-    """A mapped file that has its place on the disk: writing to one that has not would end the process."""
+    """A mapped file whose space on the disk is reserved: writing beyond a full disk would kill the process."""
     if shutil.disk_usage(path.parent).free < need:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     images = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
@@ -143,8 +143,8 @@ def _allocated(path: Path, shape: tuple[int, ...], need: int) -> "np.memmap[tupl
 
 
 def _no_room(folder: Path, need: int) -> str:
-    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    free = shutil.disk_usage(there).free
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
     return (
         f"the decoded images need {need:,} bytes ({in_words(need)}) in {folder}, where {in_words(free)} are free: "
         "choose a cache folder on another disk, a subset, or a smaller size"
@@ -152,7 +152,7 @@ def _no_room(folder: Path, need: int) -> str:
 
 
 def _remove_stale(folder: Path) -> None:
-    """Remove what processes left behind that were killed while they decoded."""
+    """Remove the drafts of processes that were killed while decoding."""
     for old in folder.glob(f"{_DRAFT}*"):
         with contextlib.suppress(OSError):
             newest = max(path.stat().st_mtime for path in (old, *old.iterdir()))
@@ -175,7 +175,7 @@ def _free_memory() -> int | None:
 
 
 def _memory_of_container() -> int | None:
-    """What a container may use in all, where there is such a limit."""
+    """The memory limit of the container, if there is one."""
     try:
         return int(Path("/sys/fs/cgroup/memory.max").read_text())
     except (OSError, ValueError):  # "max" means no limit

@@ -1,4 +1,4 @@
-"""A set of images in one array, with what is known about them."""
+"""A set of images in one array, with their labels and names; and a varied selection of them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,41 +7,53 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Broken = tuple[str, str]  # (what it is called, why it cannot be read)
+Broken = tuple[str, str]  # (name, why it cannot be read)
 
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """Images of one size in one array, with what is known about them."""
+    """Images of one size in one array, with their labels and names where these are known."""
 
     images: NDArray[np.uint8]  # (N, H, W, C), in memory or mapped from a file
     labels: NDArray[np.int64] | None = None  # (N,), indices into classes
     classes: tuple[str, ...] | None = None
     names: tuple[str, ...] | None = None  # the files, relative to the folder
-    broken: tuple[Broken, ...] = ()  # what was skipped, and why
+    broken: tuple[Broken, ...] = ()  # the images that were skipped, and why
 
     def __len__(self) -> int:
         return len(self.images)
 
     @cached_property
     def mean(self) -> tuple[int, int, int]:
-        """The mean colour: red, green and blue, which are equal where the images are grey."""
+        """The mean colour as red, green and blue; all equal for grey images."""
         n, height, width, channels = self.images.shape
         total = self.images.reshape(n, -1).sum(axis=0, dtype=np.uint64).reshape(-1, channels).sum(axis=0)
         red, green, blue = np.rint(np.resize(total, 3) / (n * height * width)).astype(int).tolist()
         return red, green, blue
 
     def subset(self, indices: Any) -> "ImageSet":
-        """Some of the images, in the order of the indices (or those where a boolean array is true).
+        """The images at these indices, in their order (or those where a boolean array is true).
 
-        The pixels are copied into memory, but for images in a row, which stay where they are.
+        The pixels are copied into memory; consecutive images are not copied.
         """
-        chosen = np.arange(len(self))[np.asarray(indices) if len(indices) else np.empty(0, np.int64)]
-        in_a_row = len(chosen) > 0 and bool(np.all(np.diff(chosen) == 1))
+        rows = np.arange(len(self))[np.asarray(indices) if len(indices) else np.empty(0, np.int64)]
+        consecutive = len(rows) > 0 and bool(np.all(np.diff(rows) == 1))
         return ImageSet(
-            self.images[int(chosen[0]) : int(chosen[-1]) + 1] if in_a_row else self.images[chosen],
-            None if self.labels is None else self.labels[chosen],
+            self.images[int(rows[0]) : int(rows[-1]) + 1] if consecutive else self.images[rows],
+            None if self.labels is None else self.labels[rows],
             self.classes,
-            None if self.names is None else tuple(self.names[i] for i in chosen),
+            None if self.names is None else tuple(self.names[i] for i in rows),
             self.broken,
         )
+
+
+def varied(images: ImageSet, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """The indices of some images at random, from as many classes as possible."""
+    order = generator.permutation(len(images))
+    if images.labels is None:
+        return order[:count]
+    class_counts = np.zeros(len(images.classes or ()), np.int64)
+    rank = np.empty(len(order), np.int64)  # of each image within its class
+    for i, label in enumerate(images.labels[order]):
+        rank[i], class_counts[label] = class_counts[label], class_counts[label] + 1
+    return order[np.argsort(rank, kind="stable")][:count]

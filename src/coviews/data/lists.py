@@ -1,13 +1,13 @@
-"""Lists of image files: one path a line, or a table with a column of paths."""
+"""Lists of image files: one path per line, or a table with a column of paths."""
 
 import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
-from coviews.data.files import ImageFiles
-from coviews.data.labels import labels_of_texts
-from coviews.data.pictures import extensions
+from coviews.data.class_labels import labels_of_texts
+from coviews.data.image_files import ImageFiles
+from coviews.data.picture_reader import extensions
 from coviews.errors import CoviewsError
 
 LISTS = (".txt", ".csv", ".tsv")
@@ -17,7 +17,7 @@ _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
 def listed_images(path: Path, notes: list[str]) -> ImageFiles:
-    """The files that a list names, relative to it, with their labels if it has any."""
+    """The files in a list, relative to its folder, with labels if the list has any."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -28,15 +28,15 @@ def listed_images(path: Path, notes: list[str]) -> ImageFiles:
         lines = [line.strip() for line in text.split("\n")]
         return ImageFiles(str(path), path.parent, [line for line in lines if line and not line.startswith("#")])
     names, texts = _columns(path, _rows(path, text))
-    unknown = sum(not text for text in texts)
-    if 0 < unknown < len(texts):
-        notes.append(f"{unknown} of {len(texts)} rows of {path} have no label: no labels are used")
-    labels = None if unknown or not texts else labels_of_texts(texts)
+    missing = sum(not text for text in texts)
+    if 0 < missing < len(texts):
+        notes.append(f"{missing} of {len(texts)} rows of {path} have no label: no labels are used")
+    labels = None if missing or not texts else labels_of_texts(texts)
     return ImageFiles(str(path), path.parent, names, labels)
 
 
 def _rows(path: Path, text: str) -> list[tuple[int, list[str]]]:
-    """The rows of a table that are not empty, each with its line."""
+    """The rows of a table that are not empty, each with its line number."""
     reader = csv.reader(
         io.StringIO(text, newline=""), delimiter=_DELIMITERS[path.suffix.lower()], skipinitialspace=True
     )
@@ -48,7 +48,7 @@ def _rows(path: Path, text: str) -> list[tuple[int, list[str]]]:
 
 
 def _columns(path: Path, rows: Sequence[tuple[int, list[str]]]) -> tuple[list[str], list[str]]:
-    """The paths, and the labels as texts, empty ones where there is none."""
+    """The paths, and the labels as texts; an empty text where a row has no label."""
     header = [cell.lower() for cell in rows[0][1]] if _has_header(rows) else []
     paths = _place(header, _PATHS)
     labels = _place(header, _LABELS)
@@ -65,7 +65,7 @@ def _columns(path: Path, rows: Sequence[tuple[int, list[str]]]) -> tuple[list[st
 
 
 def _has_header(rows: Sequence[tuple[int, list[str]]]) -> bool:
-    """Whether the first row names the columns: by a name we know, or because only the second has an image in it."""
+    """Whether the first row is a header: it has a known name, or no image file where the second row has one."""
     if not rows:
         return False
     first = rows[0][1]
@@ -79,5 +79,5 @@ def _has_image(row: Sequence[str]) -> bool:
 
 
 def _place(header: Sequence[str], names: Sequence[str]) -> int | None:
-    """Which column has one of these names, the first name first."""
+    """The column with one of these names; earlier names take precedence."""
     return next((header.index(name) for name in names if name in header), None)

@@ -1,4 +1,4 @@
-"""Work on many images: in threads, and with a progress bar."""
+"""The same work on many images: in threads, and with a progress bar."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -10,13 +10,13 @@ from coviews.console.progress import LateBar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_BLOCK = 16  # items in one task: few enough for an even end, many enough that handing them out costs nothing
+_BLOCK = 16  # items of one task: small enough to share the work evenly, large enough to amortise the hand-over
 
 
-def mapped(
+def parallel_map(
     function: Callable[[Item], Result], items: Sequence[Item], title: str, *, in_threads: bool = True
 ) -> list[Result]:
-    """Apply a function to all items, in order, with a progress bar if there is a title."""
+    """The results of a function for all items, in order; with a progress bar if there is a title."""
     results: list[Result] = []
     blocks = (items[i : i + _BLOCK] for i in range(0, len(items), _BLOCK))
     with LateBar(title, len(items)) as bar:
@@ -25,11 +25,12 @@ def mapped(
                 results += [function(item) for item in block]
                 bar.advance(len(block))
             return results
-        pool = ThreadPoolExecutor(os.cpu_count(), "images")  # not more: small images are mostly interpreter time
+        # one thread per core: small images spend most of their time in the interpreter
+        pool = ThreadPoolExecutor(os.cpu_count(), "images")
         try:
-            for done in pool.map(lambda block: [function(item) for item in block], blocks):
-                results += done
-                bar.advance(len(done))
+            for part in pool.map(lambda block: [function(item) for item in block], blocks):
+                results += part
+                bar.advance(len(part))
         finally:
             pool.shutdown(cancel_futures=True)
     return results

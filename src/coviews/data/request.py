@@ -1,7 +1,7 @@
-"""How images are wanted, whatever they are read from."""
+"""What `load_images` was asked for: the options that apply to every format."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +14,26 @@ from coviews.data.subset import choose_subset
 from coviews.errors import CoviewsError
 from coviews.ops.images import LARGEST
 
-_NAMED = 3  # how many broken files a message names
-_MANY = 20  # of so many images one may always be broken
+_NAMED = 3  # broken files that a message names
+_MANY = 20  # with at least this many images, one may always be broken
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ImageRequest:
     """The options of `load_images`, checked."""
 
-    size: tuple[int, int] | None
+    size: tuple[int, int] | None  # height, width
     channels: int | None
     limit: int | None
     subset: str | int | float | None
     subset_seed: int
+    root: Path  # the folder of the known sets
+    download: bool
     max_broken: float
     cache: Path
     memory: int | None  # bytes
     progress: bool
+    notes: list[str] = field(default_factory=list)  # warnings to show once the images are loaded
 
     def __post_init__(self) -> None:
         if self.channels not in (None, 1, 3):
@@ -42,22 +45,22 @@ class Wanted:
         if self.memory is not None and self.memory < 0:
             raise CoviewsError(f"memory is a number of bytes, not {self.memory!r}")
 
-    def title(self, title: str) -> str:
-        """The title of a progress bar, or nothing if none is wanted."""
-        return title if self.progress else ""
+    def title(self, text: str) -> str:
+        """The title of a progress bar; empty if no progress is to be shown."""
+        return text if self.progress else ""
 
-    def chosen(self, source: Source) -> NDArray[np.int64]:
-        """Which images of a source are wanted, before any is decoded."""
+    def indices(self, source: Source) -> NDArray[np.int64]:
+        """The indices of the images to load, before any image is decoded."""
         n = len(source)
         if self.subset is None or not n:
-            chosen = np.arange(n)
+            indices = np.arange(n)
         else:
             labels = source.known_labels()
-            chosen = choose_subset(n, None if labels is None else labels.values, self.subset, self.subset_seed)
-        return chosen if self.limit is None else chosen[_spread(len(chosen), self.limit)]
+            indices = choose_subset(n, None if labels is None else labels.values, self.subset, self.subset_seed)
+        return indices if self.limit is None else indices[_spread(len(indices), self.limit)]
 
     def check_broken(self, broken: Sequence[Broken], total: int, where: str) -> None:
-        """Raise an error if more images are broken than may be."""
+        """Raise an error if too many images are broken."""
         allowed = int(self.max_broken * total)
         if self.max_broken > 0 and total >= _MANY:
             allowed = max(1, allowed)
@@ -69,7 +72,7 @@ class Wanted:
 
 
 def checked_size(size: Any) -> tuple[int, int] | None:
-    """The size as (height, width), or an error that says what it may be."""
+    """The size as (height, width), or an error that says what a size may be."""
     if size is None:
         return None
     pair = tuple(size) if isinstance(size, tuple | list) else (size, size)
@@ -81,11 +84,11 @@ def checked_size(size: Any) -> tuple[int, int] | None:
 
 
 def listed(broken: Sequence[Broken]) -> str:
-    """The first broken files by name, and how many more there are."""
+    """The first broken files by name, and the number of the others."""
     named = ", ".join(f"{name} ({why})" for name, why in broken[:_NAMED])
     return named + (f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else "")
 
 
 def _spread(n: int, limit: int) -> NDArray[np.int64]:
-    """At most `limit` of n indices, evenly apart: the first ones of a sorted folder are all of one class."""
+    """At most `limit` of n indices, evenly spaced: the first files of a sorted folder are all of one class."""
     return np.arange(min(n, limit)) * n // min(n, limit) if n else np.empty(0, np.int64)

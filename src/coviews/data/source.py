@@ -1,4 +1,4 @@
-"""What images can be read from: the one thing that folders, lists, archives, arrays and data sets have in common."""
+"""The interface of everything that images are read from: folders, lists, archives, arrays, data sets."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -6,9 +6,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.data.class_labels import Labels
 from coviews.data.imageset import Broken
-from coviews.data.labels import Labels
-from coviews.data.pictures import Header
+from coviews.data.picture_reader import Header
 
 
 class Source(Protocol):
@@ -16,36 +16,36 @@ class Source(Protocol):
 
     @property
     def where(self) -> str:
-        """How messages call it."""
+        """The name of the source in messages."""
 
     @property
     def names(self) -> Sequence[str] | None:
-        """How the images are called, if they have names."""
+        """The names of the images, if they have names."""
 
     @property
     def unreadable(self) -> Sequence[Broken]:
-        """What is known to be broken without having been an image, such as folders that may not be entered."""
+        """What is known to be unreadable but is not an image, such as a folder without read permission."""
 
     @property
     def in_threads(self) -> bool:
-        """Whether several may be read at once."""
+        """Whether images may be read in several threads at once."""
 
     def __len__(self) -> int: ...
 
     def known_labels(self) -> Labels | None:
-        """The labels of all images before they are read, to choose a subset by."""
+        """The labels of all images before they are read, to balance a subset."""
 
-    def labels_of(self, chosen: NDArray[np.int64]) -> Labels | None:
+    def labels_of(self, indices: NDArray[np.int64]) -> Labels | None:
         """The labels of images that have been read."""
 
-    def identity(self, chosen: NDArray[np.int64]) -> list[str] | None:
-        """Text that is another one once these images are other ones; None if nobody can tell."""
+    def identity(self, indices: NDArray[np.int64]) -> list[str] | None:
+        """Lines of text that change when one of these images changes; None if the source cannot tell."""
 
-    def headers(self, chosen: NDArray[np.int64], title: str) -> Sequence[Header | str | None]:
-        """What each is like, or why it cannot be read, or None if only reading it tells."""
+    def headers(self, indices: NDArray[np.int64], title: str) -> Sequence[Header | str | None]:
+        """The size and colours of each image, or why it cannot be read, or None if it has to be read first."""
 
     def read(self, index: int, height: int, width: int, channels: int) -> tuple[NDArray[np.uint8], bool]:
-        """One image (H, W, C) as it is wanted, and whether it had to be resized; any exception means it is broken.
+        """One image (H, W, C) of this size, and whether it was resized.
 
-        A CoviewsError means that the whole source is wrong.
+        A CoviewsError means that the whole source is wrong; any other exception, that this image is broken.
         """

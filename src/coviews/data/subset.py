@@ -1,4 +1,4 @@
-"""Which images belong to a subset: as many of each class, by a seed."""
+"""Choosing a subset of the images: equally many of each class, determined by a seed."""
 
 import re
 from typing import Any
@@ -12,16 +12,16 @@ from coviews.errors import CoviewsError
 def choose_subset(
     n: int, labels: NDArray[np.int64] | None, subset: str | int | float | None, seed: int = 0
 ) -> NDArray[np.int64]:
-    """Indices of the images of a subset, in order.
+    """The indices of the images of a subset, in order.
 
-    With labels each class is taken equally often, and what does not divide goes to classes at random; a class that
-    has fewer gives all it has, and the others fill up.
+    With labels, every class gets equally many; the remainder goes to classes at random. A class with too few images
+    gives all of them, and the other classes fill up.
 
     Args:
-        n: how many images there are.
+        n: the number of images.
         labels: (n,) their classes, if known.
-        subset: how many: 5000 or "5000"; "10%", "0.1" or 0.1 for a share; None for all.
-        seed: chooses which; the same one chooses the same.
+        subset: a number, 5000 or "5000"; a share, "10%", "0.1" or 0.1; None for all.
+        seed: the same seed gives the same subset.
     """
     if subset is None:
         return np.arange(n)
@@ -40,7 +40,7 @@ def choose_subset(
 
 
 def _quotas(sizes: NDArray[np.int64], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """How many of each class, for classes of these sizes: equally many, as far as there are."""
+    """The number of images of each class, for classes of these sizes: equal, as far as possible."""
     quotas = np.zeros_like(sizes)
     while left := count - int(quotas.sum()):
         unfilled = np.flatnonzero(quotas < sizes)
@@ -52,7 +52,7 @@ def _quotas(sizes: NDArray[np.int64], count: int, generator: np.random.Generator
 
 
 def _count(n: int, subset: Any) -> int:
-    """How many images a subset has, or an error that says what is wrong with it."""
+    """The number of images of a subset, or an error that says what is wrong with it."""
     number, is_share = _parsed(subset)
     count = round(number * n) if is_share else int(number)
     if count < 1:
@@ -63,7 +63,7 @@ def _count(n: int, subset: Any) -> int:
 
 
 def _parsed(subset: Any) -> tuple[float, bool]:
-    """A number, and whether it is a share of all."""
+    """The number that a subset is written as, and whether it is a share."""
     wrong = CoviewsError(
         f"write the subset as a share such as '10%', or a number of images such as 5000, not {subset!r}"
     )
@@ -72,13 +72,13 @@ def _parsed(subset: Any) -> tuple[float, bool]:
     if isinstance(subset, int | np.integer):
         return int(subset), False
     text = repr(subset) if isinstance(subset, float) else subset.strip() if isinstance(subset, str) else ""
-    found = re.fullmatch(r"(?P<number>\d{1,15}(\.\d*)?(e-\d{1,3})?)\s*(?P<percent>%?)", text, re.ASCII)
-    if not found:
+    match = re.fullmatch(r"(?P<number>\d{1,15}(\.\d*)?(e-\d{1,3})?)\s*(?P<percent>%?)", text, re.ASCII)
+    if not match:
         raise wrong
-    number = float(found["number"])
-    if found["percent"]:
+    number = float(match["number"])
+    if match["percent"]:
         return number / 100, True
-    if found["number"].isdecimal():
+    if match["number"].isdecimal():
         return int(number), False
     if number > 1:  # neither a share nor a whole number
         raise wrong

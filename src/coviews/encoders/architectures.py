@@ -1,4 +1,4 @@
-"""Encoders by name: each gives a vector for each image."""
+"""Encoders by name; an encoder maps each image to a vector."""
 
 import difflib
 from typing import Any
@@ -78,19 +78,19 @@ def check_encoder(encoder: nn.Module, image_size: tuple[int, int], channels: int
     """The number of features that an encoder gives for images of this size; an error if it cannot take them."""
     height, width = image_size
     name = name or type(encoder).__name__
-    what = f"the encoder {name!r} cannot take images of {height}x{width}x{channels}"
+    refusal = f"the encoder {name!r} cannot take images of {height}x{width}x{channels}"
     weight = next(encoder.parameters(), torch.empty(0))
     images = torch.zeros(2, channels, height, width, device=weight.device, dtype=weight.dtype)
     try:
-        with evaluating(encoder):  # nothing that it keeps of a pass may change
+        with evaluating(encoder):  # its BatchNorm statistics must not change
             out = encoder(images)
-    except Exception as error:  # every library fails in its own way
-        raise CoviewsError(f"{what}: {_first_line(error)}") from error
+    except Exception as error:  # libraries raise anything
+        raise CoviewsError(f"{refusal}: {_first_line(error)}") from error
     if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != 2 or out.shape[1] < 1:
         got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
         raise CoviewsError(f"the encoder {name!r} must give a vector for each image, (2, D) for two, but gives {got}")
     if not out.isfinite().all():  # the mean of an empty feature map, for one
-        raise CoviewsError(f"{what}: its features are not finite; larger images or another encoder may help")
+        raise CoviewsError(f"{refusal}: its features are not finite; larger images or another encoder may help")
     return out.shape[1]
 
 
@@ -115,12 +115,12 @@ def _timm_model(name: str, size: tuple[int, int], channels: int) -> nn.Module:
     import timm
 
     short = name.removeprefix("timm/")
-    if short not in timm.list_models():  # names with a tag or of a hub would ask for weights of others
+    if short not in timm.list_models():  # names with a tag or of a hub would download weights
         raise _unknown_encoder(name, [])
     plain: dict[str, Any] = {"pretrained": False, "num_classes": 0, "in_chans": channels}
     try:
         try:
-            # one number for square images: some models know no other form
+            # one number for square images: some models accept nothing else
             return timm.create_model(short, img_size=size[0] if size[0] == size[1] else size, **plain)
         except TypeError as error:  # most convolutional networks take every size, and no such argument
             if "img_size" not in str(error):
@@ -137,9 +137,9 @@ def _unknown_encoder(name: str, torchvision_names: list[str]) -> CoviewsError:
     import timm
 
     ours = [*WIDTHS, *torchvision_names]
-    everyone = [*ours, *(f"timm/{n}" for n in timm.list_models())]
-    if difflib.get_close_matches(name.lower(), everyone, n=1, cutoff=0.5):
-        return unknown("encoder", name, everyone)
+    all_names = [*ours, *(f"timm/{n}" for n in timm.list_models())]
+    if difflib.get_close_matches(name.lower(), all_names, n=1, cutoff=0.5):
+        return unknown("encoder", name, all_names)
     return CoviewsError(f"unknown encoder {name!r}: there are {', '.join(ours)}, and timm/NAME for timm.list_models()")
 
 

@@ -1,4 +1,4 @@
-"""`export`: an encoder in files that need no coviews, and the lines of Python that load them."""
+"""`export`: an encoder in files that can be used without coviews, and the Python code that loads them."""
 
 import hashlib
 import importlib.metadata
@@ -10,16 +10,17 @@ from typing import Any
 
 import torch
 
+from coviews.console.options import replaced
 from coviews.console.progress import waiting
 from coviews.encoders.architectures import check_encoder
+from coviews.encoders.encoder_options import ExportOptions
 from coviews.encoders.export_snippets import SOURCE, library_of, onnx_snippet, small_resnet_source, weights_snippet
 from coviews.encoders.file import describe_encoder, save_encoder
 from coviews.encoders.onnx_file import check_onnx, largest_difference, onnx_bytes
 from coviews.encoders.open import OpenedEncoder, open_encoder
-from coviews.errors import CoviewsError, unknown
+from coviews.errors import CoviewsError
 from coviews.files.atomic import write_whole
 
-FORMATS = ("torchvision", "timm", "state-dict", "onnx")
 _WEIGHTS = (".safetensors", ".pt", ".pth")
 
 
@@ -34,72 +35,67 @@ class Exported:
 
 
 def export(
-    run: str | Path,
-    format: str | None = None,
-    *,
-    out: str | Path | None = None,
-    overwrite: bool = False,
-    progress: bool = True,
+    run: str | Path, format: str | None = None, *, options: ExportOptions | None = None, **changes: Any
 ) -> Exported:
     """Write the encoder of a run for use elsewhere, without coviews.
 
     Args:
         run: the folder of a run, finished or not, or its encoder.safetensors.
-        format: "torchvision" or "timm" for an encoder of that library, "state-dict" for any, or "onnx"; by default
-            the library's.
-        out: the file to write: .safetensors, .pt or .pth, and for ONNX .onnx; its description comes beside it as JSON.
-        overwrite: replace files that are there.
-        progress: say so if it takes long.
+        format: torchvision, timm, state-dict or onnx; by default the library of the encoder.
+        options: all options; by default those of `ExportOptions`.
+        changes: single options, such as `out="encoder.onnx"`.
     """
-    if format is not None and format not in FORMATS:
-        raise unknown("format", format, FORMATS)
-    opened = _opened(run)
-    format = format or {"coviews": "state-dict"}.get(library_of(opened.name), library_of(opened.name))
-    _check_format(opened, format)
-    path = Path(out) if out is not None else _default_path(run, opened, format)
-    source = small_resnet_source().encode() if library_of(opened.name) == "coviews" and format != "onnx" else None
+    if format is not None:
+        changes["format"] = format
+    options = replaced(options or ExportOptions(), changes)
+    model = _open_run(run)
+    library = library_of(model.name)
+    format = options.format or ("state-dict" if library == "coviews" else library)
+    _check_format(model, format)
+    path = Path(options.out) if options.out is not None else _default_path(run, model, format)
+    source = small_resnet_source().encode() if library == "coviews" and format != "onnx" else None
     files = [path, path.with_name(f"{path.name}.json"), *([path.with_name(SOURCE)] if source is not None else [])]
-    _check_files(files, format, source, overwrite)
+    _check_files(files, format, source, options.overwrite)
 
-    described, difference = _described(opened, format), None
+    description, difference = _description(model, format), None
     if format == "onnx":
-        with waiting("exporting to ONNX" if progress else ""):
-            content = onnx_bytes(opened.encoder, _size(opened), described["channels"], _texts(described))
-            difference = largest_difference(content, opened.encoder, _size(opened), described["channels"])
+        with waiting("exporting to ONNX" if options.progress else ""):
+            content = onnx_bytes(model.encoder, _size(model), description["channels"], _texts(description))
+            difference = largest_difference(content, model.encoder, _size(model), description["channels"])
         write_whole(path, content)
-        snippet = onnx_snippet(path, described)
+        snippet = onnx_snippet(path, description)
     else:
-        _write_weights(path, opened, described)
-        snippet = weights_snippet(path, opened.encoder, described)
+        _write_weights(path, model, description)
+        snippet = weights_snippet(path, model.encoder, description)
     if source is not None:
         write_whole(files[2], source)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    text = json.dumps({**described, "file": path.name, "sha256": digest, "snippet": snippet.splitlines()}, indent=1)
+    text = json.dumps({**description, "file": path.name, "sha256": digest, "snippet": snippet.splitlines()}, indent=1)
     write_whole(files[1], text.encode() + b"\n")
     return Exported(path, tuple(files), snippet, difference)
 
 
-def _opened(run: str | Path) -> OpenedEncoder:
+def _open_run(run: str | Path) -> OpenedEncoder:
     path = Path(run)
     if not path.exists():
         raise CoviewsError(f"there is no run or file {run}")
     if path.is_file():
-        describe_encoder(path)  # says what is wrong with a file that is not of a run
-    opened = open_encoder(path)
-    if opened.epoch is not None:
+        describe_encoder(path)  # raises an error if the file is not an encoder of a run
+    model = open_encoder(path)
+    if model.epoch is not None:
         warnings.warn(
-            f"the run {run} has not ended: this is the encoder of its last checkpoint, after {opened.epoch} epochs",
+            f"the run {run} has not ended: this is the encoder of its last checkpoint, after {model.epoch} epochs",
             stacklevel=3,
         )
-    return opened
+    return model
 
 
-def _check_format(opened: OpenedEncoder, format: str) -> None:
-    library = library_of(opened.name)
+def _check_format(model: OpenedEncoder, format: str) -> None:
+    library = library_of(model.name)
     if format in ("torchvision", "timm") and format != library:
         other = "state-dict" if library == "coviews" else library
         raise CoviewsError(
-            f"the encoder {opened.name} is not one of {format} but of {library}: take --format {other}, or onnx"
+            f"the encoder {model.name} is not one of {format} but of {library}: take --format {other}, or onnx"
         )
     if format == "onnx":
         check_onnx()
@@ -122,45 +118,45 @@ def _check_files(files: list[Path], format: str, source: bytes | None, overwrite
         raise CoviewsError(f"cannot write to {path.parent}: {error.strerror}") from error
 
 
-def _described(opened: OpenedEncoder, format: str) -> dict[str, Any]:
-    """What someone must know who uses the encoder."""
-    assert opened.channels is not None
-    assert opened.normalisation is not None
-    mean, std = opened.normalisation
+def _description(model: OpenedEncoder, format: str) -> dict[str, Any]:
+    """What a user of the encoder has to know."""
+    assert model.channels is not None
+    assert model.normalisation is not None
+    mean, std = model.normalisation
     return {
         "format": format,
-        "encoder": opened.name,
-        "features": check_encoder(opened.encoder, _size(opened), opened.channels, opened.name),
-        "image_size": list(_size(opened)),
-        "channels": opened.channels,
+        "encoder": model.name,
+        "features": check_encoder(model.encoder, _size(model), model.channels, model.name),
+        "image_size": list(_size(model)),
+        "channels": model.channels,
         "mean": list(mean),
         "std": list(std),
         "coviews": importlib.metadata.version("coviews"),
     }
 
 
-def _write_weights(path: Path, opened: OpenedEncoder, described: dict[str, Any]) -> None:
+def _write_weights(path: Path, model: OpenedEncoder, description: dict[str, Any]) -> None:
     if path.suffix == ".safetensors":
         save_encoder(
-            path, opened.encoder, name=opened.name, image_size=_size(opened), channels=described["channels"],
-            mean=tuple(described["mean"]), std=tuple(described["std"]),
+            path, model.encoder, name=model.name, image_size=_size(model), channels=description["channels"],
+            mean=tuple(description["mean"]), std=tuple(description["std"]),
         )  # fmt: skip
     else:
-        write_whole(path, lambda file: torch.save(opened.encoder.state_dict(), file))
+        write_whole(path, lambda file: torch.save(model.encoder.state_dict(), file))
 
 
-def _texts(described: dict[str, Any]) -> dict[str, str]:
-    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in described.items()}
+def _texts(description: dict[str, Any]) -> dict[str, str]:
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in description.items()}
 
 
-def _size(opened: OpenedEncoder) -> tuple[int, int]:
-    assert opened.size is not None  # a run knows it
-    return opened.size
+def _size(model: OpenedEncoder) -> tuple[int, int]:
+    assert model.size is not None  # the size of its training is known
+    return model.size
 
 
-def _default_path(run: str | Path, opened: OpenedEncoder, format: str) -> Path:
-    """In the current folder, called by the run and the encoder."""
+def _default_path(run: str | Path, model: OpenedEncoder, format: str) -> Path:
+    """A file in the current folder, named after the run and the encoder."""
     folder = Path(run).resolve()
     folder = folder if folder.is_dir() else folder.parent
     suffix = ".onnx" if format == "onnx" else ".safetensors"
-    return Path(f"{folder.name}-{opened.name.removeprefix('timm/')}{suffix}")
+    return Path(f"{folder.name}-{model.name.removeprefix('timm/')}{suffix}")

@@ -1,4 +1,4 @@
-"""How an exported encoder is loaded where coviews is not installed: lines of Python, and the small encoders' source."""
+"""Python code that loads an exported encoder without coviews, and the source of the small encoders."""
 
 import inspect
 import json
@@ -14,14 +14,14 @@ SOURCE = "small_resnet.py"
 
 
 def library_of(name: str) -> str:
-    """Where an encoder of this name is defined: coviews, timm or torchvision."""
+    """The library that defines an encoder of this name: coviews, timm or torchvision."""
     return "coviews" if name in WIDTHS else "timm" if name.startswith("timm/") else "torchvision"
 
 
-def weights_snippet(file: Path, encoder: nn.Module, described: dict[str, Any]) -> str:
-    """Build the encoder, fill it from a file of weights, and feed it."""
-    name, channels = described["encoder"], described["channels"]
-    imports, above, made = ["import torch"], [], []
+def weights_snippet(file: Path, encoder: nn.Module, description: dict[str, Any]) -> str:
+    """Code that builds the encoder, loads its weights, and defines `features`."""
+    name, channels = description["encoder"], description["channels"]
+    imports, more_imports, build = ["import torch"], [], []
     if file.suffix == ".safetensors":
         imports = ["import safetensors.torch", "import torch"]
         weights = f"safetensors.torch.load_file({_quoted(file)})"
@@ -29,31 +29,31 @@ def weights_snippet(file: Path, encoder: nn.Module, described: dict[str, Any]) -
         weights = f"torch.load({_quoted(file)}, weights_only=True)"
     if library_of(name) == "coviews":
         imports = ["import sys", "", *imports]
-        above = [
+        more_imports = [
             "",
             f"sys.path.append({_quoted(file.parent)})  # where {SOURCE} is: the encoder in plain PyTorch",
             f"from {Path(SOURCE).stem} import SmallResNet",
         ]
-        made = [f"encoder = SmallResNet(channels={channels}, width={WIDTHS[name]})"]
+        build = [f"encoder = SmallResNet(channels={channels}, width={WIDTHS[name]})"]
     elif library_of(name) == "timm":
         imports = sorted([*imports, "import timm"])
-        made = [_timm_line(name.removeprefix("timm/"), tuple(described["image_size"]), channels)]
+        build = [_timm_line(name.removeprefix("timm/"), tuple(description["image_size"]), channels)]
     else:
         imports = [*imports, "import torchvision"]
-        made = _torchvision_lines(name, encoder)
-    made += [f"encoder.load_state_dict({weights})", "encoder.eval()"]
+        build = _torchvision_lines(name, encoder)
+    build += [f"encoder.load_state_dict({weights})", "encoder.eval()"]
     feed = [
-        f"def features(images):  # {_kind_of_images(described)}",
-        f"    mean = torch.tensor({described['mean']}).view(-1, 1, 1)",
-        f"    std = torch.tensor({described['std']}).view(-1, 1, 1)",
+        f"def features(images):  # {_kind_of_images(description)}",
+        f"    mean = torch.tensor({description['mean']}).view(-1, 1, 1)",
+        f"    std = torch.tensor({description['std']}).view(-1, 1, 1)",
         "    with torch.no_grad():",
         "        return encoder((images - mean) / std)",
     ]
-    return "\n".join([*imports, *above, "", *made, "", "", *feed, ""])
+    return "\n".join([*imports, *more_imports, "", *build, "", "", *feed, ""])
 
 
-def onnx_snippet(file: Path, described: dict[str, Any]) -> str:
-    """Run an ONNX file, and feed it."""
+def onnx_snippet(file: Path, description: dict[str, Any]) -> str:
+    """Code that opens an ONNX file, and defines `features`."""
     lines = [
         "import numpy as np",
         "import onnxruntime",
@@ -61,9 +61,9 @@ def onnx_snippet(file: Path, described: dict[str, Any]) -> str:
         f'session = onnxruntime.InferenceSession({_quoted(file)}, providers=["CPUExecutionProvider"])',
         "",
         "",
-        f"def features(images):  # {_kind_of_images(described)}",
-        f"    mean = np.array({described['mean']}, np.float32).reshape(-1, 1, 1)",
-        f"    std = np.array({described['std']}, np.float32).reshape(-1, 1, 1)",
+        f"def features(images):  # {_kind_of_images(description)}",
+        f"    mean = np.array({description['mean']}, np.float32).reshape(-1, 1, 1)",
+        f"    std = np.array({description['std']}, np.float32).reshape(-1, 1, 1)",
         '    return session.run(None, {"images": (images - mean) / std})[0]',
         "",
     ]
@@ -71,7 +71,7 @@ def onnx_snippet(file: Path, described: dict[str, Any]) -> str:
 
 
 def small_resnet_source() -> str:
-    """A module with the small encoders as they are defined here, which needs nothing but torch."""
+    """The source of a module with the small encoders, which needs only torch."""
     parts = (encoders.SmallResNet, encoders._Block, encoders._conv)
     head = '"""The encoder resnet8 (width 64) or resnet8x2 (width 128) of coviews, in plain PyTorch."""'
     source = "\n\n\n".join(inspect.getsource(part).rstrip() for part in parts)
@@ -107,12 +107,12 @@ def _timm_line(name: str, size: tuple[int, int], channels: int) -> str:
 
 
 def _quoted(text: object) -> str:
-    """As Python writes a text, in double quotes."""
+    """A text as a Python literal in double quotes."""
     return json.dumps(str(text), ensure_ascii=False)
 
 
-def _kind_of_images(described: dict[str, Any]) -> str:
-    height, width = described["image_size"]
-    colours = "grey" if described["channels"] == 1 else "red, green and blue"
-    shape = f"(N, {described['channels']}, {height}, {width})"
-    return f"float32 {shape}, {colours} from 0 to 1 -> (N, {described['features']})"
+def _kind_of_images(description: dict[str, Any]) -> str:
+    height, width = description["image_size"]
+    colours = "grey" if description["channels"] == 1 else "red, green and blue"
+    shape = f"(N, {description['channels']}, {height}, {width})"
+    return f"float32 {shape}, {colours} from 0 to 1 -> (N, {description['features']})"

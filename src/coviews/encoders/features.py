@@ -1,4 +1,4 @@
-"""What an encoder says of images: one vector each, in batches, with nothing of the encoder changed."""
+"""The features of images: one vector per image, computed in batches, without changing the encoder."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -29,28 +29,28 @@ def features(
     progress: bool = False,
     title: str = "features",
 ) -> Features:
-    """The features of all images (N, D), with the encoder in eval mode and as it was afterwards.
+    """The features (N, D) of all images, with the encoder in eval mode; its modes are restored.
 
     Args:
-        encoder: gives a vector, or a map that is flattened, for each image.
+        encoder: a module that maps each image to a vector, or to a feature map, which is flattened.
         images: (N, H, W, C) uint8; a memory map is read batch by batch.
         mean: of each channel in 0..1, as in training.
         std: the same for the standard deviation.
-        batch: how many images pass the encoder at once.
-        device: where the encoder is; by default where its first parameter is.
-        change: what is done to a batch (B, H, W, C) before it is encoded, such as a random crop.
+        batch: the number of images in a batch.
+        device: the device of the encoder; by default that of its first parameter.
+        change: applied to each batch (B, H, W, C) before it is encoded, such as a random crop.
         progress: show a progress bar if it takes more than two seconds.
-        title: what it says.
+        title: the title of the bar.
     """
-    found = np.empty((0, 0), np.float32)
+    rows = np.empty((0, 0), np.float32)
     done = 0
     parts = feature_batches(encoder, images, mean, std, batch=batch, device=device, change=change)
     for part in shown(parts, title if progress else "", -(-len(images) // max(batch, 1))):
         if not done:
-            found = np.empty((len(images), part.shape[1]), np.float32)
-        found[done : done + len(part)] = part.cpu().numpy()
+            rows = np.empty((len(images), part.shape[1]), np.float32)
+        rows[done : done + len(part)] = part.cpu().numpy()
         done += len(part)
-    return check_features(found, "features")
+    return check_features(rows, "features")
 
 
 def feature_batches(
@@ -63,7 +63,7 @@ def feature_batches(
     device: torch.device | str | None = None,
     change: Callable[[Images], Images] | None = None,
 ) -> Iterator[Tensor]:
-    """The features (B, D) of one batch of images after the other, in float32 and on the device.
+    """The features (B, D) of the images, batch by batch, in float32 and on the device.
 
     Args:
         encoder, images, mean, std, batch, device, change: as for `features`.
@@ -76,24 +76,24 @@ def feature_batches(
         part = check_images(np.array(images[start : start + batch]))  # a copy: a memory map may not be writable
         if change is not None:
             part = change(part)
-        with evaluating(encoder):  # for this batch only: whoever reads the next one late has the encoder as it was
-            made = encoder(to_tensors(part[:, None], mean, std, where)[0])
-        if not isinstance(made, Tensor) or made.ndim < 2 or len(made) != len(part):
-            got = tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__
+        with evaluating(encoder):  # for this batch only: between two batches the encoder is in its own modes
+            output = encoder(to_tensors(part[:, None], mean, std, where)[0])
+        if not isinstance(output, Tensor) or output.ndim < 2 or len(output) != len(part):
+            got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
             raise CoviewsError(f"the encoder must give a vector for each of {len(part)} images, but gives {got}")
-        yield made.flatten(1).float()
+        yield output.flatten(1).float()
 
 
-def check_features(values: Any, what: str) -> Features:
+def check_features(values: Any, title: str) -> Features:
     """The features as (N, D) in float32, or an error that says what is wrong with them."""
-    found = np.asarray(values)
-    if found.ndim != 2 or 0 in found.shape or found.dtype.kind not in "fiu":
-        raise CoviewsError(f"{what} must be numbers (N, D), at least one row, not {found.dtype} {found.shape}")
-    found = np.require(found, np.float32, ["C", "W"])  # torch warns of what cannot be written
-    good = np.isfinite(found).all(1)
+    array = np.asarray(values)
+    if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "fiu":
+        raise CoviewsError(f"{title} must be numbers (N, D), at least one row, not {array.dtype} {array.shape}")
+    array = np.require(array, np.float32, ["C", "W"])  # torch warns of read-only arrays
+    good = np.isfinite(array).all(1)
     if not good.all():
         raise CoviewsError(
-            f"{what} of {len(good) - good.sum()} of {len(good)} images are not finite, first of image "
+            f"{title} of {len(good) - good.sum()} of {len(good)} images are not finite, first of image "
             f"{good.argmin()}: training may have diverged, try an earlier checkpoint"
         )
-    return found
+    return array

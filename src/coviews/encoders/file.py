@@ -1,4 +1,4 @@
-"""An encoder as one file: its weights, and what is needed to build it and to feed it."""
+"""An encoder as one file: its weights, its architecture, and the size and normalisation of its images."""
 
 import json
 from pathlib import Path
@@ -26,9 +26,9 @@ def save_encoder(
     mean: tuple[float, ...],
     std: tuple[float, ...],
 ) -> None:
-    """Write the encoder, whole or not at all; without a name it can be loaded only into a module like it."""
-    described = {"format": FORMAT, "encoder": name, "image_size": image_size, "channels": channels}
-    text = json.dumps({**described, "mean": mean, "std": std}, sort_keys=True)
+    """Write the encoder, complete or not at all; without a name it can be loaded only into a module like it."""
+    description = {"format": FORMAT, "encoder": name, "image_size": image_size, "channels": channels}
+    text = json.dumps({**description, "mean": mean, "std": std}, sort_keys=True)
     weights = {
         k: v.detach().cpu().clone(memory_format=torch.contiguous_format) for k, v in encoder.state_dict().items()
     }
@@ -39,16 +39,16 @@ def load_encoder(path: str | Path, into: nn.Module | None = None) -> nn.Module:
     """The encoder of a run, in eval mode, with its `normalisation` (mean and standard deviation of each channel).
 
     Args:
-        path: the run's folder, or its `encoder.safetensors`; nothing in it is executed.
-        into: a module of your own that gets the weights, for a run that was given one.
+        path: the run's folder, or its `encoder.safetensors`; no code in it is executed.
+        into: a module of your own to load the weights into, for a run that trained one.
     """
     file = Path(path)
     file = file / "encoder.safetensors" if file.is_dir() else file
-    described = describe_encoder(file)
-    name, (height, width) = described["encoder"], described["image_size"]
+    description = describe_encoder(file)
+    name, (height, width) = description["encoder"], description["image_size"]
     if into is None and name is None:
         raise CoviewsError(f"{file} was made from a module of yours: give it as load_encoder(..., into=module)")
-    encoder = into if into is not None else make_encoder(name, (height, width), described["channels"])
+    encoder = into if into is not None else make_encoder(name, (height, width), description["channels"])
     try:
         encoder.load_state_dict(safetensors.torch.load_file(file))
     except (RuntimeError, safetensors.SafetensorError) as error:
@@ -56,24 +56,24 @@ def load_encoder(path: str | Path, into: nn.Module | None = None) -> nn.Module:
         raise CoviewsError(
             f"{file} does not fit {name or type(encoder).__name__}: {lines[min(1, len(lines) - 1)].strip()[:200]}"
         ) from error
-    encoder.normalisation = (tuple(described["mean"]), tuple(described["std"]))  # type: ignore[assignment]
+    encoder.normalisation = (tuple(description["mean"]), tuple(description["std"]))  # type: ignore[assignment]
     return encoder.eval()
 
 
 def describe_encoder(file: Path) -> dict[str, Any]:
-    """What the file says of itself: encoder, image_size, channels, mean, std."""
+    """The description in an encoder file: encoder, image_size, channels, mean, std."""
     try:
-        with safetensors.safe_open(file, framework="numpy") as opened:
-            metadata = opened.metadata() or {}
+        with safetensors.safe_open(file, framework="numpy") as content:
+            metadata = content.metadata() or {}
         if "coviews" not in metadata:
             raise CoviewsError(f"{file} holds weights, but does not say of which encoder")
-        described = json.loads(metadata["coviews"])
-        if described["format"] != FORMAT:
-            raise CoviewsError(f"{file} has the format {described['format']!r}, this version reads {FORMAT}")
-        height, width = described["image_size"]
-        if not (int(height) > 0 and int(width) > 0 and described["channels"] in (1, 3)):
+        description = json.loads(metadata["coviews"])
+        if description["format"] != FORMAT:
+            raise CoviewsError(f"{file} has the format {description['format']!r}, this version reads {FORMAT}")
+        height, width = description["image_size"]
+        if not (int(height) > 0 and int(width) > 0 and description["channels"] in (1, 3)):
             raise CoviewsError(f"{file}: its description is wrong")
-        [float(x) for x in (*described["mean"], *described["std"])]
+        [float(x) for x in (*description["mean"], *description["std"])]
     except FileNotFoundError as error:
         raise CoviewsError(f"there is no encoder file {file}; a run has one when its training has ended") from error
     except CoviewsError:
@@ -82,4 +82,4 @@ def describe_encoder(file: Path) -> dict[str, Any]:
         raise CoviewsError(f"{file} is not an encoder file, or is damaged: {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise CoviewsError(f"{file}: its description is wrong ({error!r})") from error
-    return described
+    return description

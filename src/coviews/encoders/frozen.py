@@ -1,4 +1,4 @@
-"""An encoder that is only looked at: its modes and torch's own generator are put back afterwards."""
+"""Using an encoder without changing it: its modes and torch's generator are restored afterwards."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ from torch import nn
 
 @contextlib.contextmanager
 def evaluating(module: nn.Module | None) -> Iterator[None]:
-    """Every part of the module in eval mode and without gradients, then each part in the mode it was in."""
+    """All parts of the module in eval mode and without gradients; afterwards each part has its old mode."""
     modes = [(part, part.training) for part in module.modules()] if module is not None else []
     try:
         for part, _ in modes:
             part.training = False
-        with torch.no_grad():  # not inference mode: what an encoder keeps of a pass stays usable
+        with torch.no_grad():  # not inference mode, whose tensors could not be used in training later
             yield
     finally:
         for part, mode in modes:
@@ -23,19 +23,19 @@ def evaluating(module: nn.Module | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """What draws from torch's own generator (initial weights, dropout) draws by this seed, and leaves no trace."""
+    """Seed torch's own generator (for initial weights, dropout), and restore its state afterwards."""
     on_cuda = device.type == "cuda"
     with torch.random.fork_rng([device] if on_cuda else []):
-        torch.default_generator.manual_seed(seed)  # not torch.manual_seed: that reaches devices which are not put back
+        torch.default_generator.manual_seed(seed)  # not torch.manual_seed: it seeds devices that are not restored
         if on_cuda:
             with torch.cuda.device(device):
                 torch.cuda.manual_seed(seed)
         yield
 
 
-def device_of(module: nn.Module, wanted: torch.device | str | None = None) -> torch.device:
-    """The device that is wanted, or where the module's first parameter is."""
-    return torch.device(wanted) if wanted is not None else next((p.device for p in module.parameters()), _CPU)
+def device_of(module: nn.Module, device: torch.device | str | None = None) -> torch.device:
+    """The device, or the one of the module's first parameter if None."""
+    return torch.device(device) if device is not None else next((p.device for p in module.parameters()), _CPU)
 
 
 _CPU = torch.device("cpu")

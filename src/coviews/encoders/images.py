@@ -1,4 +1,4 @@
-"""The images that an encoder is tried on: a run's own, or others, in the size and the colours that it takes."""
+"""The images that an encoder is used on: its run's own data or others, in the size and colours that it takes."""
 
 import os
 import warnings
@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from coviews.data.load import ImageSet, load_images
-from coviews.data.pictures import extensions, read_header
+from coviews.data.picture_reader import extensions, read_header
 from coviews.encoders.architectures import check_encoder
+from coviews.encoders.encoder_options import EncoderOptions
 from coviews.encoders.open import OpenedEncoder
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.images import channel_statistics
@@ -19,84 +20,71 @@ from coviews.runs.folder import Run
 from coviews.runs.settings import FROM_PYTHON, PretrainSettings
 
 
-def run_images(
-    opened: OpenedEncoder,
-    data: Any = None,
-    *,
-    size: int | tuple[int, int] | None = None,
-    subset: str | int | None = None,
-    root: str | Path | None = None,
-    download: bool = False,
-    cache: str | Path | None = None,
-    progress: bool = False,
-) -> ImageSet:
-    """Images as the encoder takes them; without `data` those that its run was trained on.
+def encoder_images(model: OpenedEncoder, data: Any, options: EncoderOptions) -> ImageSet:
+    """Images in the size and colours that the encoder takes.
 
     Args:
-        opened: the encoder; its image size and channels are the images'.
-        data: anything that `load_images` takes.
-        size: another size than that of the encoder's training; needed for most encoders from elsewhere.
-        subset: only so many, 5000 or "10%"; by default all, and of a run's own data what the run took.
-        root: where known sets are; by default as in the run, or `data`.
-        download: fetch a known set that is not there.
-        cache: where images that do not fit into memory are kept decoded; by default as in the run.
-        progress: show a progress bar if it takes long.
+        model: the encoder.
+        data: anything that `load_images` takes; None for the data that its run was trained on.
+        options: the size, if not the encoder's; the subset, if not the run's; where the data are.
     """
-    own, settings, seed = data is None, _settings(opened), 0
+    own, settings, subset, subset_seed = data is None, run_settings(model), options.subset, 0
+    root, cache = options.data_root, options.cache
     if own:
-        data = own_data(opened)
+        data = own_data(model)
     if settings is not None:
         root, cache = root or settings.data_root, cache or settings.cache
         if own:
-            subset, seed = settings.subset if subset is None else subset, settings.subset_seed
-    wanted = opened.size if size is None else size
-    options: dict[str, Any] = {"root": root or "data", "download": download, "cache": cache}
-    if not own and wanted is not None:
-        _say_if_fitted(data, (wanted, wanted) if isinstance(wanted, int) else wanted, opened.channels, options)
+            subset, subset_seed = settings.subset if subset is None else subset, settings.subset_seed
+    size = model.size if options.size is None else options.size
+    places: dict[str, Any] = {"root": root or "data", "download": options.download, "cache": cache}
+    if not own and size is not None:
+        _warn_if_fitted(data, (size, size) if isinstance(size, int) else size, model.channels, places)
     try:
         images = load_images(
-            data, size=wanted, channels=opened.channels, subset=subset, subset_seed=seed, progress=progress, **options
-        )
+            data, size=size, channels=model.channels, subset=subset, subset_seed=subset_seed,
+            progress=options.progress, **places,
+        )  # fmt: skip
     except CoviewsError as error:
         if not own:
             raise
         raise CoviewsError(f"cannot load the run's own data: {error}; or give others as --data") from error
     _, height, width, channels = images.images.shape
     try:
-        check_encoder(opened.encoder, (height, width), channels, opened.name)
+        check_encoder(model.encoder, (height, width), channels, model.name)
     except CoviewsError as error:
         raise CoviewsError(f"{error}; --size sets the side of the images") from error
     return images
 
 
-def own_data(opened: OpenedEncoder) -> str:
-    """What the encoder's run was trained on, as its settings call it; an error if that cannot be found again."""
-    settings = _settings(opened)
+def own_data(model: OpenedEncoder) -> str:
+    """The data that the encoder's run was trained on, as in its settings; an error if they are not known."""
+    settings = run_settings(model)
     if settings is None:
-        raise CoviewsError(f"say which images: give --data, for {opened.name} is not of a run that has some")
+        raise CoviewsError(f"say which images: give --data, for {model.name} is not of a run that has some")
     if settings.data.startswith(FROM_PYTHON):
         raise CoviewsError(
-            f"the run {opened.run} was trained on data that came from Python ({settings.data}): "
+            f"the run {model.run} was trained on data that came from Python ({settings.data}): "
             "give the images as --data"
         )
     return settings.data
 
 
-def normalisation(opened: OpenedEncoder, images: ImageSet) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation that the encoder is used to; those of the images if nothing is known."""
-    if opened.normalisation is not None:
-        return opened.normalisation
+def normalisation(model: OpenedEncoder, images: ImageSet) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The mean and standard deviation of the encoder's training; those of the images if these are not known."""
+    if model.normalisation is not None:
+        return model.normalisation
     mean, std = channel_statistics(images.images)
     return tuple(mean), tuple(std)
 
 
 def move_to_device(module: nn.Module, device: str = "auto") -> torch.device:
-    """Put an encoder where it computes: on the GPU if there is one, or where it is wanted."""
-    there = ["cpu"]
-    there += ["cuda"] if torch.cuda.is_available() else []
-    there += ["mps"] if torch.backends.mps.is_available() else []
-    kind = there[-1] if device == "auto" else device
-    if kind.partition(":")[0] not in there:
+    """Move an encoder to a device; `auto` is a GPU if there is one."""
+    available = ["cpu"]
+    available += ["cuda"] if torch.cuda.is_available() else []
+    available += ["mps"] if torch.backends.mps.is_available() else []
+    kind = available[-1] if device == "auto" else device
+    if kind.partition(":")[0] not in available:
         if kind.partition(":")[0] not in ("cuda", "mps"):
             raise unknown("device", device, ("auto", "cpu", "cuda", "mps"))
         raise CoviewsError(f"there is no device {device!r} here: take --device cpu")
@@ -107,40 +95,47 @@ def move_to_device(module: nn.Module, device: str = "auto") -> torch.device:
     return torch.device(kind)
 
 
-def _settings(opened: OpenedEncoder) -> PretrainSettings | None:
-    """Those of the run that the encoder is of."""
-    if opened.run is None or not (opened.run / "config.yaml").is_file():
+def run_settings(model: OpenedEncoder) -> PretrainSettings | None:
+    """The settings of the encoder's run; None for an encoder from elsewhere."""
+    if model.run is None or not (model.run / "config.yaml").is_file():
         return None
-    return Run.open(opened.run, writes=False).settings
+    return Run.open(model.run, writes=False).settings
 
 
-def _say_if_fitted(data: Any, size: tuple[int, int], channels: int | None, options: dict[str, Any]) -> None:
-    """Warn where images are not of the size and colours that are wanted, by a look at one of them."""
-    shape = _shape_of_one(data, options)
+def _warn_if_fitted(data: Any, size: tuple[int, int], channels: int | None, places: dict[str, Any]) -> None:
+    """Warn if the first image does not have the size and colours that the encoder takes."""
+    shape = _shape_of_one(data, places)
     if shape is None or (shape[:2] == size and channels in (None, shape[2])):
         return
-    now, then = (f"{h} x {w}, {'grey' if c == 1 else 'colour'}" for h, w, c in (shape, (*size, channels or shape[2])))
-    warnings.warn(f"images that are {now}, are fitted to {then}, as the encoder takes them", stacklevel=3)
+    before, after = (
+        f"{h} x {w}, {'grey' if c == 1 else 'colour'}" for h, w, c in (shape, (*size, channels or shape[2]))
+    )
+    warnings.warn(f"images that are {before}, are fitted to {after}, as the encoder takes them", stacklevel=3)
 
 
-def _shape_of_one(data: Any, options: dict[str, Any]) -> tuple[int, int, int] | None:
-    """Height, width and channels of the first image; None where it cannot be said, or does not matter."""
+def _shape_of_one(data: Any, places: dict[str, Any]) -> tuple[int, int, int] | None:
+    """The height, width and channels of the first image; None if they are not known, or do not matter."""
     if isinstance(data, ImageSet):
         data = data.images
     if isinstance(data, np.ndarray):
         return (*data.shape[1:3], data.shape[3] if data.ndim == 4 else 1) if data.ndim in (3, 4) else None
     if not isinstance(data, str | os.PathLike) or os.fspath(data).partition(":")[0] == "shapes":
-        return None  # shapes are drawn in the size that is wanted
+        return None  # shapes are drawn in every size
     try:
-        if os.path.isdir(data):  # not by loading: that looks for all of them
+        if os.path.isdir(data):  # without loading: that would look for all files
             header = _first_header(os.fspath(data))
             return None if header is None else (header.height, header.width, 1 if header.grey else 3)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they come when all are loaded
-            height, width, channels = load_images(data, limit=1, **{**options, "download": False}).images.shape[1:]
+            warnings.simplefilter("ignore")  # they are shown when all images are loaded
+            height, width, channels = load_images(data, limit=1, **{**places, "download": False}).images.shape[1:]
             return height, width, channels
     except (CoviewsError, OSError):
-        return None  # what is wrong is said when all are loaded
+        return None  # the error is raised when all images are loaded
+
+
+def short_name(source: Any) -> str:
+    """A run or data in a title: the last part of a path, or the type of an object."""
+    return Path(source).name or str(source) if isinstance(source, str | Path) else type(source).__name__
 
 
 def _first_header(folder: str) -> Any:
@@ -151,6 +146,6 @@ def _first_header(folder: str) -> Any:
                 try:
                     with open(os.path.join(here, name), "rb") as file:
                         return read_header(file)
-                except Exception:  # a broken one: the next
+                except Exception:  # broken: try the next
                     continue
     return None

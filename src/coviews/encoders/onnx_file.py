@@ -1,4 +1,4 @@
-"""An encoder as an ONNX file, checked against the encoder by running it."""
+"""An encoder as an ONNX file, checked by comparing its outputs with the encoder's."""
 
 import importlib.util
 import logging
@@ -20,7 +20,7 @@ _NEEDED = ("onnx", "onnxruntime", "onnxscript")
 
 
 def check_onnx() -> None:
-    """Before the work is done: is what it needs installed?"""
+    """Raise an error if a package that ONNX needs is not installed."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise CoviewsError(f"--format onnx needs {' and '.join(missing)}: pip install 'coviews[onnx]'")
@@ -37,7 +37,7 @@ def onnx_bytes(encoder: nn.Module, image_size: tuple[int, int], channels: int, a
                 output_names=["features"], dynamic_shapes=({0: torch.export.Dim("batch")},),
             )  # fmt: skip
             model = program.model_proto
-    except Exception as error:  # the exporter fails in its own ways, and at length
+    except Exception as error:  # the exporter raises anything, with long messages
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise CoviewsError(f"torch cannot export this encoder to ONNX: {reason[:200]}") from error
     _remove_traces(model)
@@ -50,7 +50,7 @@ def onnx_bytes(encoder: nn.Module, image_size: tuple[int, int], channels: int, a
 def largest_difference(
     content: bytes, encoder: nn.Module, image_size: tuple[int, int], channels: int, seed: int = 0
 ) -> float:
-    """Of the outputs in onnxruntime and in torch, relative to the largest; an error if it is too large."""
+    """The largest difference between onnxruntime and torch, relative to the largest output; an error above MOST."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -58,14 +58,14 @@ def largest_difference(
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     generator = torch.Generator().manual_seed(seed)
     worst = 0.0
-    for count in (1, 5):  # other numbers of images than it was exported with
+    for count in (1, 5):  # other batch sizes than that of the export
         images = torch.randn(count, channels, *image_size, generator=generator)
         with torch.no_grad():
-            wanted = encoder(images).numpy()
-        found = session.run(None, {"images": images.numpy()})[0]
-        if found.shape != wanted.shape:
-            raise CoviewsError(f"the ONNX file gives features of shape {found.shape}, not {wanted.shape}")
-        worst = max(worst, float(np.abs(found - wanted).max() / max(float(np.abs(wanted).max()), 1e-12)))
+            expected = encoder(images).numpy()
+        output = session.run(None, {"images": images.numpy()})[0]
+        if output.shape != expected.shape:
+            raise CoviewsError(f"the ONNX file gives features of shape {output.shape}, not {expected.shape}")
+        worst = max(worst, float(np.abs(output - expected).max() / max(float(np.abs(expected).max()), 1e-12)))
     if not worst <= MOST:
         raise CoviewsError(
             f"the ONNX file does not give what the encoder gives: they differ by {worst:.1g} of the largest feature, "
@@ -75,7 +75,7 @@ def largest_difference(
 
 
 def _remove_traces(model: Any) -> None:
-    """What the exporter notes for itself: the places in the source files of this machine."""
+    """Remove the exporter's debug information, which has paths of source files on this machine."""
     graphs = [model.graph, *model.functions]
     for graph in graphs:
         for part in (*graph.node, *graph.value_info, *getattr(graph, "input", ()), *getattr(graph, "output", ())):
@@ -88,7 +88,7 @@ def _remove_traces(model: Any) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter warns of its own inner workings."""
+    """Silence the exporter's warnings about its internals."""
     names = ("torch.onnx", "onnxscript", "onnx_ir")
     before = {name: logging.getLogger(name).level for name in names}
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Encoders from wherever they are: a run, a file, or a name of torchvision or timm, ready to be looked at."""
+"""Opening an encoder by its source: a run, a file, or the name of an encoder of torchvision or timm."""
 
 import re
 from collections.abc import Callable
@@ -25,27 +25,27 @@ _HEADS = ("fc.", "head.", "classifier.", "projector.", "projection_head.")
 
 @dataclass(frozen=True)
 class OpenedEncoder:
-    """An encoder in eval mode, and what is known of it."""
+    """An encoder in eval mode, with its name, image size and normalisation."""
 
     encoder: nn.Module
     name: str  # of its architecture
-    size: tuple[int, int] | None  # height and width of the images it was trained on, if known
+    size: tuple[int, int] | None  # (height, width) of its training images, if known
     channels: int | None
-    normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None  # mean and std; the data's own if not known
-    run: Path | None = None  # the run it is of
-    epoch: int | None = None  # how many epochs were whole, where the run has not ended
+    normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None  # mean and std; None if not known
+    run: Path | None = None  # the folder of its run
+    epoch: int | None = None  # the number of complete epochs, if the run has not ended
 
     def untrained(self, size: tuple[int, int], channels: int) -> Callable[[], nn.Module]:
-        """Makes the same architecture with new weights."""
+        """A function that makes an encoder of the same architecture with new weights."""
 
         def shapes(module: nn.Module) -> dict[str, torch.Size]:
             return {name: weight.shape for name, weight in module.state_dict().items()}
 
         def make() -> nn.Module:
-            made = make_encoder(self.name, size, channels)
-            if shapes(made) == shapes(self.encoder):
-                return made
-            # the stem follows the image size, and these weights are of the other one
+            encoder = make_encoder(self.name, size, channels)
+            if shapes(encoder) == shapes(self.encoder):
+                return encoder
+            # the stem depends on the image size, and this encoder has the other one
             return make_encoder(self.name, _FULL if min(size) < SMALL else _TINY, channels)
 
         return make
@@ -54,15 +54,14 @@ class OpenedEncoder:
 def open_encoder(
     source: str | Path, *, architecture: str | None = None, size: int | None = None, download: bool = False
 ) -> OpenedEncoder:
-    """An encoder by its source; nothing in a file is executed.
+    """An encoder by its source; no code in a file is executed.
 
     Args:
         source: the folder of a run (finished or not), an `encoder.safetensors`, a state dict of weights from elsewhere
             (.pt, .pth, .safetensors), or a name such as `resnet50` or `timm/convnext_nano` for published weights.
         architecture: the name of the encoder that a state dict is of.
-        size: the side of the images that it will see, where the architecture depends on it; if not given, 224 or
-            what the weights tell.
-        download: fetch the published weights of a name.
+        size: the side of the images, if the architecture depends on it; by default 224, or inferred from the weights.
+        download: download the published weights of a name.
     """
     path = Path(source)
     if path.is_dir():
@@ -96,13 +95,13 @@ def _of_run(path: Path) -> OpenedEncoder:
 
 
 def _of_coviews(file: Path, run: Path | None) -> OpenedEncoder:
-    described = describe_encoder(file)
-    if described["encoder"] is None:
+    description = describe_encoder(file)
+    if description["encoder"] is None:
         raise _needs_python(run or file)
     encoder = load_encoder(file)
-    height, width = described["image_size"]
-    normalisation = (tuple(described["mean"]), tuple(described["std"]))
-    return OpenedEncoder(encoder, described["encoder"], (height, width), described["channels"], normalisation, run)
+    height, width = description["image_size"]
+    normalisation = (tuple(description["mean"]), tuple(description["std"]))
+    return OpenedEncoder(encoder, description["encoder"], (height, width), description["channels"], normalisation, run)
 
 
 def _needs_python(source: Path) -> CoviewsError:
@@ -115,8 +114,8 @@ def _needs_python(source: Path) -> CoviewsError:
 def _of_file(file: Path, architecture: str | None, size: int | None) -> OpenedEncoder:
     if file.suffix == ".safetensors":
         try:
-            with safetensors.safe_open(file, framework="numpy") as opened:
-                ours = "coviews" in (opened.metadata() or {})
+            with safetensors.safe_open(file, framework="numpy") as content:
+                ours = "coviews" in (content.metadata() or {})
             if ours:
                 return _of_coviews(file, file.parent if (file.parent / "config.yaml").exists() else None)
             weights: Any = safetensors.torch.load_file(file)
@@ -142,7 +141,7 @@ def _of_file(file: Path, architecture: str | None, size: int | None) -> OpenedEn
 
 
 def _bare(weights: Any, file: Path) -> dict[str, torch.Tensor]:
-    """The backbone's weights, by the backbone's own names: without wrappers' prefixes and without heads."""
+    """The weights of the backbone under its own names: without the prefixes of wrappers, and without heads."""
     for key in ("state_dict", "model", "teacher"):
         if isinstance(weights, dict) and isinstance(weights.get(key), dict):
             weights = weights[key]
@@ -155,18 +154,18 @@ def _bare(weights: Any, file: Path) -> dict[str, torch.Tensor]:
 
 
 def _fill(encoder: nn.Module, weights: dict[str, torch.Tensor], name: str, file: Path) -> None:
-    wanted = encoder.state_dict()
-    missing, strange = [k for k in wanted if k not in weights], [k for k in weights if k not in wanted]
-    wrong = [k for k in wanted if k in weights and wanted[k].shape != weights[k].shape]
-    if missing or strange or wrong:
-        what = (
+    state = encoder.state_dict()
+    missing, extra = [k for k in state if k not in weights], [k for k in weights if k not in state]
+    wrong = [k for k in state if k in weights and state[k].shape != weights[k].shape]
+    if missing or extra or wrong:
+        reason = (
             f"{len(missing)} weights are missing, such as {missing[0]}"
             if missing
-            else f"{wrong[0]} has the shape {tuple(weights[wrong[0]].shape)}, not {tuple(wanted[wrong[0]].shape)}"
+            else f"{wrong[0]} has the shape {tuple(weights[wrong[0]].shape)}, not {tuple(state[wrong[0]].shape)}"
             if wrong
-            else f"{strange[0]} is not one of its weights"
+            else f"{extra[0]} is not one of its weights"
         )
-        raise CoviewsError(f"{file} is not of the encoder {name}: {what}")
+        raise CoviewsError(f"{file} is not of the encoder {name}: {reason}")
     encoder.load_state_dict(weights)
     encoder.eval()
 
@@ -187,9 +186,9 @@ def _published(name: str, size: int, download: bool) -> OpenedEncoder:
         if name.startswith("timm/"):
             import timm
 
-            found: Any = timm.create_model(name.removeprefix("timm/"), pretrained=True, num_classes=0)
-            normalisation = (tuple(found.default_cfg["mean"]), tuple(found.default_cfg["std"]))
-            return OpenedEncoder(found.eval(), name, None, 3, normalisation)
+            model: Any = timm.create_model(name.removeprefix("timm/"), pretrained=True, num_classes=0)
+            normalisation = (tuple(model.default_cfg["mean"]), tuple(model.default_cfg["std"]))
+            return OpenedEncoder(model.eval(), name, None, 3, normalisation)
         model = torchvision.models.get_model(name, weights="DEFAULT")
     except Exception as error:  # no network, no weights of that name
         raise CoviewsError(f"cannot fetch weights of {name}: {str(error).splitlines()[0]}") from error

@@ -1,4 +1,4 @@
-"""From views in bytes to the tensors that an encoder takes."""
+"""From views as bytes to normalised tensors for an encoder."""
 
 from collections.abc import Sequence
 
@@ -17,10 +17,10 @@ def to_tensors(
     """Views (B, V, H, W, C) in uint8 -> V tensors (B, C, H, W) in float32, normalised on the device.
 
     Args:
-        views: what `make_views` gave.
-        mean: of each channel in 0..1, best the data set's (see `channel_statistics`).
+        views: the result of `make_views`.
+        mean: of each channel in 0..1, preferably the data set's (see `channel_statistics`).
         std: the same for the standard deviation.
-        device: where the tensors are wanted; bytes travel there, four times fewer than floats.
+        device: the device of the tensors; bytes are copied to it, a quarter of the size of floats.
     """
     b, v, h, w = views.shape[:4]
     c = views.shape[4] if views.ndim == 5 else 1

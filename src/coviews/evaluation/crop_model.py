@@ -1,8 +1,8 @@
-"""What random crops do to features, learned from the crops of few images and done to the features of all.
+"""What random crops do to features: learned from the crops of a few images, applied to the features of all.
 
 A probe that learns from random crops of every image, as the paper's does, needs as many passes of the encoder as it has
-crops. Here each feature of a crop is taken for a linear function of the same feature of the whole image, plus a rest
-that does not depend on the image: the rests of a few hundred crops are drawn from.
+crops. Here each feature of a crop is modelled as a linear function of the same feature of the whole image, plus a
+residual that does not depend on the image and is drawn from the residuals of a few hundred crops.
 """
 
 from dataclasses import dataclass
@@ -14,30 +14,30 @@ from coviews.encoders.features import Features
 
 
 @dataclass(frozen=True, eq=False)
-class Scatter:
-    """A crop's features, given those of the whole image: `shift + slope * features`, and one of the rests."""
+class CropModel:
+    """The features of a crop: `shift + slope * features of the whole image + residual`."""
 
     slope: NDArray[np.float32]  # (D,)
     shift: NDArray[np.float32]  # (D,)
-    rests: NDArray[np.float32]  # (M, D)
+    residuals: NDArray[np.float32]  # (M, D)
 
     @classmethod
-    def of(cls, whole: Features, crops: Features) -> "Scatter":
+    def fit(cls, whole: Features, crops: Features) -> "CropModel":
         """Least squares, each feature by itself.
 
         Args:
             whole: (M, D), features of images.
             crops: (M, D), of a random crop of each.
         """
-        middle, target = whole.mean(0, np.float64), crops.mean(0, np.float64)
-        apart = whole - middle
-        spread = np.square(apart).mean(0)
-        known = spread > 1e-12 * np.square(middle)  # what is constant tells nothing of its crops
-        slope = np.where(known, (apart * (crops - target)).mean(0) / np.where(known, spread, 1), 0)
-        parts = slope, target - slope * middle, crops - target - slope * apart
+        mean, crop_mean = whole.mean(0, np.float64), crops.mean(0, np.float64)
+        deviation = whole - mean
+        variance = np.square(deviation).mean(0)
+        varies = variance > 1e-12 * np.square(mean)  # a constant feature says nothing about its crops
+        slope = np.where(varies, (deviation * (crops - crop_mean)).mean(0) / np.where(varies, variance, 1), 0)
+        parts = slope, crop_mean - slope * mean, crops - crop_mean - slope * deviation
         return cls(*(part.astype(np.float32) for part in parts))
 
     def draw(self, features: Features, generator: np.random.Generator) -> Features:
         """Features (N, D) as random crops of the images might have them."""
-        chosen = generator.integers(len(self.rests), size=len(features))
-        return features * self.slope + self.shift + self.rests[chosen]
+        indices = generator.integers(len(self.residuals), size=len(features))
+        return features * self.slope + self.shift + self.residuals[indices]

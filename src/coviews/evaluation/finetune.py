@@ -1,4 +1,4 @@
-"""Fine-tuning: how far an encoder gets with few labels, when all of it may learn. The given one stays as it is."""
+"""Fine-tuning: how far a copy of an encoder gets with few labels, when all its weights may learn."""
 
 import copy
 import math
@@ -15,18 +15,17 @@ from coviews.encoders.features import feature_batches
 from coviews.encoders.frozen import device_of, seeded
 from coviews.encoders.pixels import to_tensors
 from coviews.errors import CoviewsError
-from coviews.evaluation.crops import AREA, random_crops
-from coviews.evaluation.labels import Labels, accuracy, check_label_array
+from coviews.evaluation.labels import Labels, accuracy, balanced_share, check_label_array
 from coviews.evaluation.linear import Diverged
-from coviews.evaluation.splits import balanced_share
+from coviews.ops.engine import AREA, random_crops
 from coviews.ops.images import Images
 
-EPOCHS, STEPS = 30, 120  # at least so many of each
+EPOCHS, STEPS = 30, 120  # the least of each
 
 
 @dataclass(frozen=True, eq=False)
 class Finetuned:
-    """What a fine-tuned copy of the encoder says of the test set."""
+    """The result of a fine-tuned copy of the encoder on the test set."""
 
     accuracy: float
     images: int  # training images whose labels were used
@@ -67,14 +66,14 @@ def finetune(
         seed: chooses the images, their order and crops.
         epochs: by default 30, or as many as give 120 steps.
         progress: show a progress bar if it takes more than two seconds.
-        title: what it says.
+        title: of the progress bar.
     """
     labels = check_label_array(train_labels, len(train_images), classes, "training")
     generator = np.random.default_rng(seed)
-    chosen = balanced_share(labels, fraction, generator, every_class=True)
-    if len(chosen) < 2 or batch < 2:
+    indices = balanced_share(labels, fraction, generator, every_class=True)
+    if len(indices) < 2 or batch < 2:
         raise CoviewsError("fine-tuning needs two labelled images at least, and batches of two")
-    images, labels = train_images[chosen], labels[chosen]  # a copy
+    images, labels = train_images[indices], labels[indices]  # a copy
     parts = -(-len(images) // batch)  # batches in an epoch, all of almost the same size
     epochs = max(EPOCHS, -(-STEPS // parts)) if epochs is None else epochs
     if epochs < 1 or not 0 < lr < math.inf:
@@ -84,7 +83,7 @@ def finetune(
     first = next(feature_batches(tuned, images[:2], mean, std, device=where))
     with seeded(seed, where):
         head = nn.Linear(first.shape[1], classes, device=where)
-    nn.init.zeros_(head.weight)  # a head that says nothing yet turns the encoder nowhere
+    nn.init.zeros_(head.weight)  # so that the first step leaves the encoder as it is
     nn.init.zeros_(head.bias)
     optimizer = torch.optim.SGD([*tuned.parameters(), *head.parameters()], lr, momentum=0.9, nesterov=True)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * parts)
@@ -92,8 +91,8 @@ def finetune(
         for _ in shown(range(epochs), title if progress else "", epochs):
             for part in np.array_split(generator.permutation(len(images)), parts):
                 views = random_crops(images[part], generator, area=crop, flip=flip)
-                made = tuned(to_tensors(views, mean, std, where)[0]).flatten(1).float()
-                loss = F.cross_entropy(head(made), torch.from_numpy(labels[part]).to(where))
+                features = tuned(to_tensors(views, mean, std, where)[0]).flatten(1).float()
+                loss = F.cross_entropy(head(features), torch.from_numpy(labels[part]).to(where))
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -101,6 +100,6 @@ def finetune(
             if not torch.isfinite(loss):
                 raise Diverged(f"fine-tuning diverged: its loss is {float(loss)}; try a smaller lr than {lr}")
     with torch.no_grad():
-        passed = feature_batches(tuned, test_images, mean, std, batch=batch, device=where)
-        predictions = torch.cat([head(made).argmax(1) for made in passed]).cpu().numpy()
+        batches = feature_batches(tuned, test_images, mean, std, batch=batch, device=where)
+        predictions = torch.cat([head(features).argmax(1) for features in batches]).cpu().numpy()
     return Finetuned(accuracy(test_labels, predictions), len(images), predictions)

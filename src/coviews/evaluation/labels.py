@@ -1,4 +1,4 @@
-"""Predictions against labels: accuracy, by class, the confusion matrix, and two sets of classes made one."""
+"""Labels: predictions compared with them, classes matched by name, and balanced parts of a set."""
 
 import warnings
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def check_labels(
     """Test labels as indices of the training set's classes; -1, with a warning, where training has no such image.
 
     Those images are left out of every accuracy: no classifier could name their class, so to count them as errors
-    would say something of the data and nothing of the encoder.
+    would say something about the data and nothing about the encoder.
     """
     train = check_label_array(train_labels, None, _count(train_classes), "training")
     if train_classes is not None and test_classes is not None:
@@ -63,9 +63,9 @@ def check_labels(
     lost = matched == -1
     if not lost.any():
         return matched
-    found, counts = np.unique(np.asarray(test_labels)[lost], return_counts=True)
-    listed = ", ".join(f"{names[i]} ({n})" for i, n in zip(found[:_NAMED], counts[:_NAMED], strict=True))
-    listed += f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    classes, counts = np.unique(np.asarray(test_labels)[lost], return_counts=True)
+    listed = ", ".join(f"{names[i]} ({n})" for i, n in zip(classes[:_NAMED], counts[:_NAMED], strict=True))
+    listed += f" and {len(classes) - _NAMED} more" if len(classes) > _NAMED else ""
     if lost.all():
         raise CoviewsError(f"training and test set have no class in common: the test set has {listed}")
     warnings.warn(
@@ -75,18 +75,50 @@ def check_labels(
     return matched
 
 
-def check_label_array(labels: Any, n: int | None, classes: int | None, what: str) -> Labels:
+def balanced_share(
+    labels: Labels, share: float, generator: np.random.Generator, *, every_class: bool = False
+) -> NDArray[np.int64]:
+    """Indices, in order, of a share of the images that holds the classes in the proportions of the whole.
+
+    Args:
+        labels: (N,).
+        share: in 0..1; at least one image is drawn.
+        generator: draws which ones.
+        every_class: at least one image of each class, even if that makes more than the share.
+    """
+    labels = check_label_array(labels, None, None, "image")
+    if not 0 < share <= 1:
+        raise CoviewsError(f"the share of the images must be above 0 and at most 1, not {share}")
+    n = len(labels)
+    count = max(1, round(n * share))
+    order = np.lexsort((generator.random(n), labels))  # class by class, at random within each
+    indices = order[((np.arange(count) + 0.5) * n / count).astype(np.int64)]  # evenly apart, so fair to all classes
+    if every_class:
+        _, firsts = np.unique(labels[order], return_index=True)
+        missing = order[firsts][~np.isin(labels[order[firsts]], labels[indices])]
+        indices = np.concatenate([indices, missing])
+    return np.sort(indices)
+
+
+def balanced_parts(labels: Labels, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Which of `count` parts of almost equal size each image belongs to (N,), fair to all classes."""
+    part = np.empty(len(labels), np.int64)
+    part[np.lexsort((generator.random(len(labels)), labels))] = np.arange(len(labels)) % count
+    return part
+
+
+def check_label_array(labels: Any, n: int | None, classes: int | None, name: str) -> Labels:
     """Labels as int64 (N,), or an error that says what is wrong with them."""
-    found = np.asarray(labels)
-    if found.ndim != 1 or not len(found) or found.dtype.kind not in "iu":
-        raise CoviewsError(f"the {what} labels must be whole numbers (N,), not {found.dtype} {found.shape}")
-    if n is not None and len(found) != n:
-        raise CoviewsError(f"there are {len(found)} {what} labels for {n} images: one each is needed")
-    low, high = int(found.min()), int(found.max())
+    array = np.asarray(labels)
+    if array.ndim != 1 or not len(array) or array.dtype.kind not in "iu":
+        raise CoviewsError(f"the {name} labels must be whole numbers (N,), not {array.dtype} {array.shape}")
+    if n is not None and len(array) != n:
+        raise CoviewsError(f"there are {len(array)} {name} labels for {n} images: one each is needed")
+    low, high = int(array.min()), int(array.max())
     if low < 0 or (classes is not None and high >= classes):
         last = "" if classes is None else str(classes - 1)
-        raise CoviewsError(f"the {what} labels must be 0..{last}, but reach from {low} to {high}")
-    return np.require(found, np.int64, ["C", "W"])  # torch warns of what cannot be written
+        raise CoviewsError(f"the {name} labels must be 0..{last}, but reach from {low} to {high}")
+    return np.require(array, np.int64, ["C", "W"])  # torch warns of arrays that are read-only
 
 
 def _count(classes: Sequence[str] | None) -> int | None:

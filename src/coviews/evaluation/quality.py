@@ -1,4 +1,4 @@
-"""How good features are, told without labels."""
+"""How good features are, measured without labels."""
 
 import numpy as np
 import torch
@@ -8,17 +8,10 @@ from torch.nn import functional as F
 from coviews.encoders.features import Features, check_features
 from coviews.errors import CoviewsError
 
-MEANINGS = {
-    "rankme": "directions in use, at most one a feature; more is better, 1 is a collapse",
-    "spread": "1 if features point everywhere, 0 if all images look alike",
-    "alignment": "distance of two crops of an image, 0 to 4; low is good if uniformity is too",
-    "uniformity": "how evenly features fill the sphere; low is good: 0 a collapse, -4 the best",
-}
-
 EXACT = 5000  # images up to which uniformity takes every pair
 
 _EPSILON = 1e-7
-_CHUNK = 1 << 22  # distances that are held at once
+_CHUNK = 1 << 22  # distances that are in memory at once
 
 
 def rankme(features: Features) -> float:
@@ -49,9 +42,9 @@ def uniformity(features: Features, *, t: float = 2.0, seed: int = 0, most: int =
 
     Args:
         features: (N, D), at least two.
-        t: how fast far pairs stop to count.
-        seed: chooses the images where there are more than `most`; up to there every pair counts.
-        most: images.
+        t: how fast the weight of a pair falls with its distance.
+        seed: chooses the images where there are more than `most`.
+        most: images up to which every pair counts.
     """
     z = _on_sphere(features)
     n = len(z)

@@ -1,10 +1,12 @@
-"""Results of many evaluations in one file, one JSON object a line: each is added, none is ever replaced."""
+"""The file of a run's evaluations: one JSON object a line; lines are added and never replaced."""
 
-import fcntl
 import json
 import os
+import warnings
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from coviews.errors import CoviewsError
 
@@ -12,11 +14,11 @@ FILE = "evaluations.jsonl"  # in the folder of a run
 
 
 def append_record(path: Path, record: dict[str, Any]) -> None:
-    """Add a line; one that an earlier kill cut off stays as it is, and the new one starts on a line of its own."""
+    """Add a line; if a kill cut the last line off, that stays as it is and the new one starts on a line of its own."""
     line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
     try:
-        with open(path, "ab+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # two evaluations may end at the same moment
+        # two evaluations may end at the same moment
+        with FileLock(path.with_name(f".{path.name}.lock")), open(path, "ab+") as file:
             if file.seek(0, os.SEEK_END):
                 file.seek(-1, os.SEEK_END)
                 line = line if file.read(1) == b"\n" else b"\n" + line
@@ -27,23 +29,31 @@ def append_record(path: Path, record: dict[str, Any]) -> None:
         raise CoviewsError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def read_records(path: Path) -> list[dict[str, Any]]:
-    """All lines that are whole."""
-    found = []
-    with open(path, "rb") as file:
-        for line in file:
-            try:
-                found.append(json.loads(line))
-            except ValueError:
-                continue  # a kill cut it off
-    return found
+def results_file(run: Path | None, out: str | Path | None) -> Path | None:
+    """The file for the results, if there is to be one; checked before the work.
+
+    Args:
+        run: the folder of the run that the encoder is of, if it is of one.
+        out: the file that the user asked for.
+    """
+    if out is not None:
+        check_place(Path(out))
+        return Path(out)
+    if run is None:
+        return None
+    try:
+        check_place(run / FILE)
+    except CoviewsError as error:  # someone else's run can be evaluated all the same
+        warnings.warn(f"{error}: the results will not be kept, unless you give --out FILE", stacklevel=3)
+        return None
+    return run / FILE
 
 
 def check_place(path: Path) -> None:
-    """Before the work: an error if no line could be added to this file."""
+    """Raise an error, before the work, if no line could be added to this file."""
     if path.is_dir():
         raise CoviewsError(f"cannot write {path}: it is a folder")
     if not path.parent.is_dir():
         raise CoviewsError(f"cannot write {path}: there is no folder {path.parent}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    if not all(os.access(place, os.W_OK) for place in (path.parent, path) if place.exists()):
         raise CoviewsError(f"cannot write {path}: it may not be written to")

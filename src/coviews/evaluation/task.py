@@ -1,4 +1,4 @@
-"""Which images are learned from, which are judged, and what is true of them."""
+"""The classification task of an evaluation: images to learn from, images to judge, and their labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,15 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError
-from coviews.evaluation.labels import Labels, check_label_array, check_labels
-from coviews.evaluation.splits import balanced_share
+from coviews.evaluation.labels import Labels, balanced_share, check_label_array, check_labels
 from coviews.ops.images import Images
 
 HELD_OUT = 0.2  # of the training images, where there is no test set
 
 
 class Labelled(Protocol):
-    """Images with what is known about them, such as an `ImageSet`."""
+    """Images with labels or without, such as an `ImageSet`."""
 
     @property
     def images(self) -> Images:
@@ -46,7 +45,7 @@ class Task:
 
 
 def make_task(train: Labelled, test: Labelled | None, seed: int) -> Task | str:
-    """The task, or why there is none; without a test set a fifth of the training images is held out."""
+    """The task, or the reason why there is none; without a test set, a fifth of the training images is held out."""
     if train.labels is None:
         return "they need labels, and the training images have none (a folder for each class gives them)"
     if test is not None and test.labels is None:
@@ -63,8 +62,9 @@ def make_task(train: Labelled, test: Labelled | None, seed: int) -> Task | str:
         if len(truth) != len(test.images):
             raise CoviewsError(f"there are {len(truth)} test labels for {len(test.images)} images: one each is needed")
         return Task(everything, np.arange(len(truth)), labels, truth, classes)
-    held = balanced_share(labels, HELD_OUT, np.random.default_rng([seed, 0]))
-    kept = np.setdiff1d(everything, held)
-    if not len(kept):
+    held_out = balanced_share(labels, HELD_OUT, np.random.default_rng([seed, 0]))
+    rest = np.setdiff1d(everything, held_out)
+    if not len(rest):
         return "they need a test set, and there are too few training images to hold some out"
-    return Task(kept, held, labels[kept], check_labels(labels[kept], classes, labels[held], classes), classes)
+    truth = check_labels(labels[rest], classes, labels[held_out], classes)
+    return Task(rest, held_out, labels[rest], truth, classes)

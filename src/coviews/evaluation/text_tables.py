@@ -1,4 +1,4 @@
-"""Results as tables for people."""
+"""The results of an evaluation as tables for the terminal."""
 
 import io
 import math
@@ -10,30 +10,30 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from coviews.evaluation.quality import MEANINGS
+from coviews.evaluation.measures import (
+    BASELINES,
+    MAIN,
+    MEASURES,
+    accuracy_measures,
+    class_measures,
+    quality_measures,
+    title_of,
+)
 
 WORST = 10  # classes that are shown
 WIDTH = 120  # of a line where there is no terminal
 
-_QUALITY = {"rankme": "RankMe", "spread": "spread", "alignment": "alignment", "uniformity": "uniformity"}
-_NAMES = {
-    "knn": "kNN", "linear": "linear probe", "per_class": "accuracy by class", "confusion": "confusion matrix",
-    "pixels": "raw pixels",
-    "whole": "linear probe of whole images", "paper": "the paper's probe",
-    "finetune": "fine-tuning", "untrained": "untrained encoder",
-}  # fmt: skip
-
 
 def result_tables(results: dict[str, Any], heading: Sequence[str]) -> RenderableType:
-    """What `evaluate` found: accuracies beside the baselines', quality without labels, the worst classes."""
+    """The results of `judge`: accuracies beside the baselines', quality without labels, the worst classes."""
     parts: list[RenderableType] = [Text(clean(line), "bold" if i == 0 else "") for i, line in enumerate(heading)]
-    if "linear" in results:
-        parts += [Text(), _accuracies(results), Text(verdict(results))]
-    parts += [Text(), _quality(results)]
+    if MAIN in results:
+        parts += [Text(), _accuracy_table(results), Text(verdict(results))]
+    parts += [Text(), _quality_table(results)]
     if "per_class" in results:
-        parts += [Text(), _classes(results)]
-    said = [*missing_lines(results["missing"]), *(f"note: {note}" for note in results["notes"])]
-    parts += [Text(), *(Text(clean(line)) for line in said)] if said else []
+        parts += [Text(), _class_table(results)]
+    lines = [*missing_lines(results["missing"]), *(f"note: {note}" for note in results["notes"])]
+    parts += [Text(), *(Text(clean(line)) for line in lines)] if lines else []
     return Group(*parts)
 
 
@@ -45,7 +45,7 @@ def as_text(tables: RenderableType) -> str:
 
 
 def clean(text: Any) -> str:
-    """A text from the data or a path that cannot steer a terminal, nor break a line."""
+    """A text from the data or a path, without characters that could control a terminal or break a line."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
 
 
@@ -57,85 +57,94 @@ def margin(share: float, n: int, z: float = 1.96) -> float:
 def verdict(results: dict[str, Any]) -> str:
     """Whether the encoder is better than the baselines, and how exact that is."""
     counts = [row["images"] for row in results["per_class"]]
-    n, ours = sum(counts), results["linear"]["accuracy"]
-    exact, most = 100 * margin(ours, n), _percent(max(counts) / n)
-    told = f"An accuracy on {n:,} images is exact to about ± {exact:.1f} points; guessing the largest class: {most} %."
+    n, ours = sum(counts), results[MAIN]["accuracy"]
+    exact, largest = 100 * margin(ours, n), _percent(max(counts) / n)
+    precision = (
+        f"An accuracy on {n:,} images is exact to about ± {exact:.1f} points; guessing the largest class: {largest} %."
+    )
+    names = {"untrained": "the untrained encoder", "pixels": "raw pixels"}
     gains = {
-        name: 100 * (ours - results["baselines"][key]["linear"]["accuracy"])
-        for key, name in (("untrained", "the untrained encoder"), ("pixels", "raw pixels"))
+        name: 100 * (ours - results["baselines"][key][MAIN]["accuracy"])
+        for key, name in names.items()
         if key in results["baselines"]
     }
     if not gains:
-        return told
+        return precision
     each = [f"{abs(gain):.1f} points {'above' if gain >= 0 else 'below'} {name}" for name, gain in gains.items()]
-    begin = "By the linear probe" if min(gains.values()) > exact else "No clear gain: by the linear probe"
-    return f"{begin} it is {' and '.join(each)}.\n{told}"
+    by = f"the {MEASURES[MAIN].title}"
+    begin = f"By {by}" if min(gains.values()) > exact else f"No clear gain: by {by}"
+    return f"{begin} it is {' and '.join(each)}.\n{precision}"
 
 
 def missing_lines(missing: list[dict[str, str]]) -> list[str]:
     """What could not be measured, by reason."""
     by_reason: dict[str, list[str]] = {}
     for entry in missing:
-        by_reason.setdefault(entry["reason"], []).append(_NAMES.get(entry["name"], entry["name"]))
+        by_reason.setdefault(entry["reason"], []).append(title_of(entry["name"]))
     return [f"not measured: {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
 
 
-def _table(*columns: str, left: Sequence[str] = ()) -> Table:
+def _empty_table(*columns: str, left: Sequence[str] = ()) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
     for i, name in enumerate(columns):
         table.add_column(name, justify="left" if i == 0 or name in left else "right", overflow="fold")
     return table
 
 
-def _accuracies(results: dict[str, Any]) -> Table:
-    tuned = list(results.get("finetune", {}))
-    whole = ["of whole images"] if "whole" in results else []
-    paper = ["paper's probe"] if "paper" in results else []
-    names = [f"fine-tuned, {share.removesuffix('%')} %" for share in tuned]
-    table = _table("accuracy in %", "kNN", "linear probe", *whole, *paper, *names)
-    rows = {"this encoder": results} | {
-        name: results["baselines"][key]
-        for key, name in (("untrained", "untrained encoder"), ("pixels", "raw pixels"))
-        if key in results["baselines"]
-    }
-    for name, found in rows.items():
-        cells = [_percent(found["knn"]["accuracy"]), _percent(found["linear"]["accuracy"])]
-        if whole:
-            cells.append(_percent(found["whole"]["accuracy"]))
-        if paper:
-            heads = found.get("paper")
-            cells.append("-" if heads is None else f"{_percent(heads['accuracy'])} ± {_percent(heads['std'])}")
-        shares = found.get("finetune", {})
-        cells += [_percent(shares[share]["accuracy"]) if share in shares else "-" for share in tuned]
-        table.add_row(name, *cells, style="bold" if found is results else "")
+def _accuracy_table(results: dict[str, Any]) -> Table:
+    """The encoder and its baselines by each measure with labels; fine-tuning has a column for each share."""
+    columns: dict[str, tuple[str, ...]] = {}  # where in the results the accuracy stands, by title
+    for measure in accuracy_measures():
+        if measure.name == "finetune":
+            for share in results.get("finetune", {}):
+                columns[f"{measure.title}, {share.removesuffix('%')} %"] = ("finetune", share)
+        elif measure.name in results:
+            columns[measure.title] = (measure.name,)
+    table = _empty_table("accuracy in %", *columns)
+    table.add_row("this encoder", *(_accuracy(results, place) for place in columns.values()), style="bold")
+    for key, title in BASELINES.items():
+        if key in results["baselines"]:
+            baseline = results["baselines"][key]
+            table.add_row(title, *(_accuracy(baseline, place) for place in columns.values()))
     return table
 
 
-def _quality(results: dict[str, Any]) -> Table:
+def _accuracy(results: dict[str, Any], place: Sequence[str]) -> str:
+    for name in place:
+        results = results.get(name, {})
+    if "accuracy" not in results:
+        return "-"
+    deviation = f" ± {_percent(results['std'])}" if "std" in results else ""
+    return _percent(results["accuracy"]) + deviation
+
+
+def _quality_table(results: dict[str, Any]) -> Table:
     untrained = results["baselines"].get("untrained", {}).get("quality")
-    meaning = "what it means"
-    table = _table("without labels", "this encoder", *(["untrained"] if untrained else []), meaning, left=[meaning])
-    for key, name in _QUALITY.items():
-        numbers = [_number(found[key]) for found in (results["quality"], untrained) if found]
-        table.add_row(name, *numbers, Text(MEANINGS[key], "dim"))
+    head = "what it means"
+    table = _empty_table("without labels", "this encoder", *(["untrained"] if untrained else []), head, left=[head])
+    for measure in quality_measures():
+        if measure.name in results["quality"]:
+            values = [quality[measure.name] for quality in (results["quality"], untrained) if quality]
+            table.add_row(measure.title_and_unit, *map(_number, values), Text(measure.meaning, "dim"))
     return table
 
 
-def _classes(results: dict[str, Any]) -> Table:
-    """The worst first, by the linear probe; and what the images of each are taken for instead."""
-    rows = results["per_class"]
-    there = sorted((i for i, row in enumerate(rows) if row["images"]), key=lambda i: rows[i]["linear"])
-    shown = there[:WORST]
-    title = "class, worst first" if len(shown) == len(there) else f"worst {len(shown)} of {len(there)} classes"
-    other = "most often taken for"
-    table = _table(title, "images", "kNN", "linear probe", other, left=[other])
+def _class_table(results: dict[str, Any]) -> Table:
+    """The worst classes by the main measure, and the class that their images are most often taken for."""
+    rows, measures = results["per_class"], class_measures()
+    with_images = [i for i, row in enumerate(rows) if row["images"]]
+    worst = sorted(with_images, key=lambda i: rows[i][MAIN])[:WORST]
+    every = len(worst) == len(with_images)
+    title = "class, worst first" if every else f"worst {len(worst)} of {len(with_images)} classes"
+    head = "most often taken for"
+    table = _empty_table(title, "images", *(measure.title for measure in measures), head, left=[head])
     table.columns[0].max_width = table.columns[-1].max_width = 36
-    for i in shown:
-        found, taken = rows[i], [0 if j == i else count for j, count in enumerate(results["confusion"][i])]
-        most = max(taken)
-        wrong = f"{clean(rows[taken.index(most)]['class'])} ({100 * most / found['images']:.0f} %)" if most else "-"
-        numbers = (f"{found['images']:,}", _percent(found["knn"]), _percent(found["linear"]))
-        table.add_row(Text(clean(found["class"])), *numbers, Text(wrong))
+    for i in worst:
+        row, counts = rows[i], [0 if j == i else count for j, count in enumerate(results["confusion"][i])]
+        most = max(counts)
+        wrong = f"{clean(rows[counts.index(most)]['class'])} ({100 * most / row['images']:.0f} %)" if most else "-"
+        shares = (_percent(row[measure.name]) for measure in measures)
+        table.add_row(Text(clean(row["class"])), f"{row['images']:,}", *shares, Text(wrong))
     return table
 
 

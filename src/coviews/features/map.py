@@ -10,7 +10,7 @@ from PIL import Image
 from coviews.console.progress import waiting
 from coviews.encoders.features import Features
 from coviews.errors import CoviewsError, unknown
-from coviews.pictures.map_picture import scatter
+from coviews.pictures.map_picture import draw_map
 
 MAP_METHODS = ("pca", "umap")
 MAP_POINTS = 10_000  # more hide each other, and UMAP takes long
@@ -19,7 +19,7 @@ Points = NDArray[np.float64]  # (N, 2)
 
 
 def check_map(method: str) -> None:
-    """Before the work is done: is there such a method, and is what it needs installed?"""
+    """Raise an error if the method does not exist, or its package is not installed."""
     if method not in MAP_METHODS:
         raise unknown("map method", method, MAP_METHODS)
     if method == "umap" and importlib.util.find_spec("umap") is None:
@@ -45,9 +45,9 @@ def feature_map(
         classes: their names.
         method: "pca" or "umap".
         title: the first line.
-        of: how many images there are, if not all are shown.
-        seed: starts UMAP; the same one gives the same map.
-        progress: say so if it takes long.
+        of: the number of all images, if not all are shown.
+        seed: of UMAP; the same seed gives the same map.
+        progress: show a spinner if it takes long.
     """
     check_map(method)
     if method == "pca":
@@ -63,7 +63,7 @@ def feature_map(
             points, axes = umap_points(features, seed), ("", "")
     shown = f"{len(points):,} of {of:,} images" if of and of > len(points) else f"{len(points):,} images"
     note = f"a dot for each of {shown}, placed by {how}; what lies close is alike to the encoder"
-    return scatter(points, labels, classes, title=title, note=note, axes=(axes[0], axes[1]), seed=seed)
+    return draw_map(points, labels, classes, title=title, note=note, axes=(axes[0], axes[1]), seed=seed)
 
 
 def unit_length(features: Features) -> NDArray[np.float64]:
@@ -73,29 +73,29 @@ def unit_length(features: Features) -> NDArray[np.float64]:
 
 
 def principal_components(values: NDArray[np.float64]) -> tuple[Points, tuple[float, float]]:
-    """Where each row lies along the two directions of largest variance, and which share of it each has."""
+    """The coordinates of each row along the two directions of largest variance, and their shares of the variance."""
     centred = values - values.mean(0)
     variances, directions = np.linalg.eigh(centred.T @ centred / len(centred))  # rising
-    chosen = directions[:, ::-1][:, :2]
-    chosen = chosen * np.sign(chosen[np.abs(chosen).argmax(0), np.arange(chosen.shape[1])])  # a sign is a free choice
+    axes = directions[:, ::-1][:, :2]
+    axes = axes * np.sign(axes[np.abs(axes).argmax(0), np.arange(axes.shape[1])])  # the sign is arbitrary: fix it
     points = np.zeros((len(values), 2))
-    points[:, : chosen.shape[1]] = centred @ chosen
+    points[:, : axes.shape[1]] = centred @ axes
     total = max(float(variances.sum()), 1e-12)
     first, second = ([*(max(float(v), 0.0) / total for v in variances[::-1][:2]), 0.0])[:2]
     return points, (first, second)
 
 
 def umap_points(features: Features, seed: int) -> Points:
-    """Points that are near if their images are near neighbours by cosine similarity."""
+    """Points that are close if their images are near neighbours by cosine similarity."""
     if len(features) < 4:
         raise CoviewsError(f"UMAP needs at least 4 images, not {len(features)}: take --map-method pca")
     import umap
 
-    start, _ = principal_components(unit_length(features))  # so that far clusters lie where they belong
+    start, _ = principal_components(unit_length(features))  # keeps distant clusters in place
     start = 10 * start / max(float(np.abs(start).max()), 1e-12)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a seed means one thread
-        made = umap.UMAP(
+        warnings.simplefilter("ignore")  # UMAP warns that a seed means one thread
+        reducer = umap.UMAP(
             n_neighbors=min(15, len(features) - 1), metric="cosine", random_state=seed, init=start.astype(np.float32)
         )  # fmt: skip
-        return np.asarray(made.fit_transform(features), np.float64)
+        return np.asarray(reducer.fit_transform(features), np.float64)

@@ -1,14 +1,13 @@
-"""Features on their way to the disk: part by part, so that a kill costs one part and no set is too large."""
+"""Features written part by part: a kill costs at most one part, and only one part has to fit into memory."""
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from coviews.encoders.features import Features, check_features
 from coviews.errors import CoviewsError
 from coviews.files.atomic import write_whole
+from coviews.files.lock import FolderLock, lock_folder
 from coviews.ops.images import Images
 
 PART = 1024  # images
@@ -26,29 +26,26 @@ _OURS = re.compile(r"\d{6,}\.(npy|json)|\.lock|\..*\.partial")
 
 
 class FeatureParts:
-    """A folder with the features of images: NNNNNN.npy, and beside it in JSON what each was made from.
+    """A folder with the features of images: NNNNNN.npy, each with a manifest NNNNNN.json of its encoder and images.
 
     Args:
-        folder: belongs to one process at a time.
-        made_from: of which encoder and which images; parts that were made from others are not used.
+        folder: locked by one process at a time.
+        origin: hashes of the encoder and the data; parts of another origin are not used.
         images: (N, H, W, C), in memory or mapped from a file.
-        say: is told what became of parts that were there.
+        report: called with a line of text on parts of an earlier call.
     """
 
-    def __init__(self, folder: Path, made_from: dict[str, Any], images: Images, say: Callable[[str], None]) -> None:
-        self.folder, self.images, self.say, self.part = folder, images, say, PART
-        self.made_from = {**made_from, "images": len(images), "part": PART}
-        self._lock: IO[str] | None = None
+    def __init__(self, folder: Path, origin: dict[str, Any], images: Images, report: Callable[[str], None]) -> None:
+        self.folder, self.images, self.report, self.part = folder, images, report, PART
+        self.origin = {**origin, "images": len(images), "part": PART}
+        self._lock: FolderLock | None = None
 
     def __enter__(self) -> "FeatureParts":
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock = open(self.folder / ".lock", "w")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise CoviewsError(f"another process is at work in {self.folder}") from error
         except OSError as error:
             raise CoviewsError(f"cannot write to {self.folder}: {error.strerror}") from error
+        self._lock = lock_folder(self.folder)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -56,23 +53,23 @@ class FeatureParts:
             self._lock.close()
 
     def fill(self, encode: Encode, advance: Callable[[int], None]) -> None:
-        """Make the parts that are missing."""
+        """Compute the missing parts."""
         self._remove_others()
         starts = range(0, len(self.images), self.part)
-        there = [start for start in starts if self._is_whole(start)]
-        if there:
-            self.say(f"{len(there)} of {len(starts)} parts are there from before: going on with the others")
-            advance(sum(len(self._images_of(start)) for start in there))
-        for start in sorted(set(starts) - set(there)):
-            images, found = self._images_of(start), []
-            for batch in encode(images):
-                found.append(batch)
+        complete = [start for start in starts if self._is_complete(start)]
+        if complete:
+            self.report(f"{len(complete)} of {len(starts)} parts are there from before: going on with the others")
+            advance(sum(len(self._images_of(start)) for start in complete))
+        for start in sorted(set(starts) - set(complete)):
+            batches = []
+            for batch in encode(self._images_of(start)):
+                batches.append(batch)
                 advance(len(batch))
-            values = check_features(np.concatenate(found), f"features from image {start} on:")
+            values = check_features(np.concatenate(batches), f"features from image {start} on:")
             content = io.BytesIO()
             np.save(content, values, allow_pickle=False)
             write_whole(self._path(start), content.getvalue())
-            # last: a part without it does not count
+            # last: a part without a manifest does not count
             write_whole(self._path(start, "json"), json.dumps(self._manifest(start), sort_keys=True).encode())
 
     def __iter__(self) -> Iterator[Features]:
@@ -89,6 +86,8 @@ class FeatureParts:
 
     def remove(self) -> None:
         """Delete the parts, and their folder if nothing else is in it."""
+        if self._lock is not None:
+            self._lock.close()  # Windows does not delete a file that is open
         for entry in list(self.folder.iterdir()):
             if _OURS.fullmatch(entry.name):
                 entry.unlink()
@@ -107,10 +106,10 @@ class FeatureParts:
     def _manifest(self, start: int) -> dict[str, Any]:
         images = np.ascontiguousarray(self._images_of(start))
         pixels = hashlib.blake2b(images.data, digest_size=16).hexdigest()
-        return {**self.made_from, "first": start, "count": len(images), "pixels": pixels}
+        return {**self.origin, "first": start, "count": len(images), "pixels": pixels}
 
-    def _is_whole(self, start: int) -> bool:
-        """Whether a part is there, and its images are still the same, pixel by pixel."""
+    def _is_complete(self, start: int) -> bool:
+        """Whether a part exists and its images still have the same pixels."""
         try:
             manifest = json.loads(self._path(start, "json").read_bytes())
             if len(self._read(start)) != len(self._images_of(start)):
@@ -120,16 +119,18 @@ class FeatureParts:
         return bool(manifest == self._manifest(start))
 
     def _remove_others(self) -> None:
-        """Start anew if parts are there that were made from something else."""
+        """Delete all parts if one of them has another origin."""
         for path in self.folder.glob("*.json"):
             try:
                 manifest = json.loads(path.read_bytes())
-                other = [key for key, value in self.made_from.items() if manifest.get(key) != value]
+                differing = [key for key, value in self.origin.items() if manifest.get(key) != value]
             except (OSError, ValueError, AttributeError, RecursionError):
-                continue  # a damaged one is made again
-            if other and _OURS.fullmatch(path.name):
-                what = {"encoder": "another encoder", "images": "other images", "data": "other images"}
-                self.say(f"the parts in {self.folder} are of {what.get(other[0], 'another kind')}: starting anew")
+                continue  # damaged: the part is computed again
+            if differing and _OURS.fullmatch(path.name):
+                origins = {"encoder": "another encoder", "images": "other images", "data": "other images"}
+                self.report(
+                    f"the parts in {self.folder} are of {origins.get(differing[0], 'another kind')}: starting anew"
+                )
                 for entry in list(self.folder.iterdir()):
                     if _OURS.fullmatch(entry.name) and entry.name != ".lock":
                         entry.unlink()

@@ -1,4 +1,4 @@
-"""Features as one file, .npz or .parquet, written part by part: only one part is in memory."""
+"""Features as one file, .npz or .parquet, written part by part, with one part in memory."""
 
 import importlib.util
 import json
@@ -15,11 +15,11 @@ from coviews.encoders.features import Features
 from coviews.errors import CoviewsError
 from coviews.files.atomic import write_whole
 
-_ROWS = 4096  # names that are written at once
+_ROWS = 4096  # names written at once
 
 
 def check_feature_file(path: Path, overwrite: bool) -> None:
-    """Before the work is done: can the file be written?"""
+    """Raise an error if the file cannot be written."""
     suffix = path.suffix.lower()
     if suffix not in _WRITERS:
         raise CoviewsError(f"cannot write features as {str(path)!r}: name it .npz or .parquet")
@@ -32,14 +32,14 @@ def check_feature_file(path: Path, overwrite: bool) -> None:
 
 
 def write_features(path: Path, parts: Iterable[Features], width: int, images: ImageSet, about: dict[str, Any]) -> None:
-    """Write features (N, width) with what is known of their images, whole or not at all.
+    """Write features (N, width) with the names and labels of their images, complete or not at all.
 
     Args:
-        path: its extension says in which format.
-        parts: the features, some rows after the other.
-        width: features of one image.
-        images: whose names, labels and classes are written too.
-        about: where they come from; written as JSON.
+        path: the file; its extension is the format.
+        parts: the features in consecutive parts.
+        width: the number of features of one image.
+        images: their names, labels and classes are written too.
+        about: the encoder and the normalisation, written as JSON.
     """
     text = json.dumps(about, sort_keys=True)
     write = _WRITERS[path.suffix.lower()]
@@ -76,8 +76,8 @@ def _write_npz(file: BinaryIO, parts: Iterable[Features], width: int, images: Im
 
 
 def _write_npy(member: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], rows: Iterable[NDArray[Any]]) -> None:
-    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(member, described)
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(member, header)
     for block in rows:
         member.write(np.ascontiguousarray(block, dtype).tobytes())
 
@@ -92,7 +92,7 @@ def _write_parquet(file: BinaryIO, parts: Iterable[Features], width: int, images
     fields += [("features", pa.list_(pa.float32(), width))]
     schema = pa.schema(fields).with_metadata({"coviews": about})
     with pq.ParquetWriter(file, schema) as writer:
-        for rows, found in _numbered(parts):
+        for rows, part in _numbered(parts):
             columns: list[Any] = []
             if images.names is not None:
                 columns.append(pa.array([_encodable(name) for name in images.names[rows]], pa.string()))
@@ -101,7 +101,7 @@ def _write_parquet(file: BinaryIO, parts: Iterable[Features], width: int, images
                 if images.classes is not None:
                     classes = [_encodable(images.classes[label]) for label in images.labels[rows]]
                     columns.append(pa.array(classes, pa.string()))
-            values = pa.array(np.ascontiguousarray(found).reshape(-1))
+            values = pa.array(np.ascontiguousarray(part).reshape(-1))
             columns.append(pa.FixedSizeListArray.from_arrays(values, width))
             writer.write_table(pa.table(columns, schema=schema))
 
@@ -114,7 +114,7 @@ def _numbered(parts: Iterable[Features]) -> Iterator[tuple[slice, Features]]:
 
 
 def _encodable(name: str) -> str:
-    """A file's name may hold bytes that are no text."""
+    """The name without bytes that are not text, which the name of a file may have."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whenever the process is killed."""
+"""Writing files atomically: a file is complete or absent, whenever the process is killed."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from coviews.errors import CoviewsError
 
 
 def write_whole(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
-    """Put a file there in one move, so that a kill or a full disk leaves the old one or the new one."""
+    """Write a file in one move: after a kill or on a full disk, it is the old one or the new one."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with open(partial, "wb") as file:
@@ -30,8 +30,8 @@ def write_whole(path: Path, content: bytes | Callable[[BinaryIO], object]) -> No
 
 
 def _sync_folder(folder: Path) -> None:
-    """The new name too must be on the disk, not only the content."""
-    with contextlib.suppress(OSError):  # not every system lets a folder be opened
+    """Write the new name to the disk, not only the content."""
+    with contextlib.suppress(OSError):  # not every system can open a folder
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)

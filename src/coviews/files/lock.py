@@ -1,20 +1,36 @@
-"""A folder that only one process may work in."""
+"""A folder in which only one process may work."""
 
-import fcntl
 from pathlib import Path
-from typing import IO
+
+from filelock import FileLock, Timeout
 
 from coviews.errors import CoviewsError
 
 
-def lock_folder(folder: Path) -> IO[str]:
-    """Take a folder that is there; until the file is closed, or the process ends, nobody else can."""
+class FolderLock:
+    """The lock of a folder: held until it is closed, or the process ends."""
+
+    def __init__(self, lock: FileLock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> "FolderLock":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the folder."""
+        self._lock.release(force=True)
+
+
+def lock_folder(folder: Path) -> FolderLock:
+    """Lock an existing folder by the file `.lock` in it; an error if another process holds it."""
+    lock = FileLock(folder / ".lock", thread_local=False)
     try:
-        file = open(folder / ".lock", "w")  # noqa: SIM115 - held for as long as there is work
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.close()
+        lock.acquire(blocking=False)
+    except Timeout as error:
         raise CoviewsError(f"another process is at work in {folder}") from error
     except OSError as error:
         raise CoviewsError(f"cannot write to {folder}: {error.strerror}") from error
-    return file
+    return FolderLock(lock)

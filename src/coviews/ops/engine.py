@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 from coviews.errors import CoviewsError
 from coviews.ops import resample
 from coviews.ops.images import Images, check_images
-from coviews.ops.kernels import FILL, PARAMETERS, PLACE, SLOTS
-from coviews.ops.operations import OPS
-from coviews.ops.space import SPACES, STANDARD, space
+from coviews.ops.kernels.layout import FILL, PARAMETERS, PLACE, SLOTS
+from coviews.ops.space import SPACES, STANDARD, Space, space
 
 if TYPE_CHECKING:
     from coviews.policies.subpolicy import Subpolicies
 
 GREY = (128, 128, 128)
+AREA = (0.2, 1.0)  # of a random crop, the least and the largest as shares of the image
+RATIO = (3 / 4, 4 / 3)  # of its width to its height
 
 _KERNEL = types.void(
     types.CPointer(types.uint8), types.CPointer(types.uint8), types.intp, types.intp, types.intp,
@@ -39,8 +40,8 @@ def make_views(
     subpolicies: "Subpolicies",
     generator: np.random.Generator,
     *,
-    crop: tuple[float, float] | None = (0.2, 1.0),
-    ratio: tuple[float, float] = (3 / 4, 4 / 3),
+    crop: tuple[float, float] | None = AREA,
+    ratio: tuple[float, float] = RATIO,
     flip: float = 0.5,
     fill: Sequence[int] = GREY,
     threads: int | None = None,
@@ -60,45 +61,96 @@ def make_views(
         fill: the colour of a cutout, best the data set's mean.
         threads: how many threads work; all cores if None.
         out: where to write the views, to save the allocation.
-        part: the images are only these of a larger batch, for all of which there are subpolicies: several processes
-            that share a batch make the views that one process would.
+        part: which images of a larger batch these are; the subpolicies are those of the larger batch. Several
+            processes that share a batch then make the same views as one process.
     """
     batch = check_images(images)
-    b, h, w = batch.shape[:3]
-    mine = range(len(subpolicies))[part or slice(None)]
-    if len(mine) != b:
-        raise CoviewsError(f"{len(mine)} subpolicies for {b} images: one for each image is needed")
+    b = len(batch)
+    count = len(range(len(subpolicies))[part or slice(None)])
+    if count != b:
+        raise CoviewsError(f"{count} subpolicies for {b} images: one for each image is needed")
     views = _output(out, (b, subpolicies.views, *images.shape[1:]), batch)
     colour, settings = _colour(fill), _crop_settings(crop, ratio, flip)
     if threads is not None and threads < 1:
         raise CoviewsError(f"threads must be at least 1, not {threads}")
-    done = subpolicies.applied(generator)
-    seeds = generator.integers(0, 2**64, (len(done), done.views), np.uint64)
+    applied = subpolicies.applied(generator)
+    seeds = generator.integers(0, 2**64, (len(applied), applied.views), np.uint64)
     if part is not None:
-        done, seeds = done[part], np.ascontiguousarray(seeds[part])
+        applied, seeds = applied[part], np.ascontiguousarray(seeds[part])
+    _fill_views(views, batch, subpolicies.space, applied.ops, applied.levels, seeds, settings, colour, threads)
+    return views
 
+
+def random_crops(
+    images: Images,
+    generator: np.random.Generator,
+    *,
+    area: tuple[float, float] | None = AREA,
+    flip: float = 0.0,
+    views: int = 1,
+) -> Images:
+    """Crop and flip at random, without operations: (B, H, W, C) uint8 -> crops (B, V, H, W, C).
+
+    Args:
+        images: as for `make_views`.
+        generator: draws the crops and flips.
+        area: the least and largest area of a crop, as shares of the image; None for no crop.
+        flip: the probability of a horizontal flip.
+        views: crops of each image.
+    """
+    batch = check_images(images)
+    crops = np.empty((len(batch), views, *images.shape[1:]), np.uint8)
+    operations = space(STANDARD)
+    identity = np.full((len(batch), views, 1), operations.identity, np.int16)
+    identity.flags.writeable = False  # as the arrays of subpolicies: the loop is compiled for that
+    seeds = generator.integers(0, 2**64, (len(batch), views), np.uint64)
+    settings = _crop_settings(area, RATIO, flip)
+    _fill_views(crops, batch, operations, identity, identity, seeds, settings, _colour(GREY), None)
+    return crops
+
+
+def _fill_views(
+    views: Images,
+    batch: Images,
+    operations: Space,
+    ops: NDArray[np.integer[Any]],
+    levels: NDArray[np.integer[Any]],
+    seeds: NDArray[np.uint64],
+    settings: NDArray[np.float64],
+    colour: NDArray[np.float64],
+    threads: int | None,
+) -> None:
+    """Write the views (B, V, H, W, C), in threads.
+
+    Args:
+        operations: the space that ops are indices of.
+        ops: (B, V, S), the steps of each view.
+        levels: (B, V, S).
+        seeds: (B, V), for what is drawn in a view: crop, flip, the place of a cutout.
+        settings: of crop and flip.
+        colour: of a cutout.
+    """
+    h, w = batch.shape[1:3]
     items = seeds.size
-    count = max(1, min(threads or _cores(), items))
-    bounds = np.linspace(0, items, (4 * count if count > 1 else 1) + 1).astype(np.int64).tolist()
+    workers = max(1, min(threads or _cores(), items))
+    bounds = np.linspace(0, items, (4 * workers if workers > 1 else 1) + 1).astype(np.int64).tolist()
     _prepare()
     task = functools.partial(
-        _run, batch, views.reshape(items, -1), done.ops.reshape(items, -1), done.levels.reshape(items, -1),
-        subpolicies.space.parameters(h, w), _addresses(subpolicies.space.ops), _address(resample.crop),
-        _LAYOUT, seeds.reshape(-1), settings, colour, subpolicies.space.identity,
-        subpolicies.views,
+        _run, batch, views.reshape(items, -1), ops.reshape(items, -1), levels.reshape(items, -1),
+        operations.parameters(h, w), _addresses(operations), _address(resample.crop),
+        _LAYOUT, seeds.reshape(-1), settings, colour, operations.identity, seeds.shape[1],
     )  # fmt: skip
-    parts = itertools.pairwise(bounds)  # each worker takes the next one when it is done
+    parts = itertools.pairwise(bounds)  # each worker takes the next part when it is free
 
     def work() -> None:
         for first, last in parts:
             task(first, last)
 
-    others = [_pool(count).submit(work) for _ in range(count - 1)]
+    others = [_pool(workers).submit(work) for _ in range(workers - 1)]
     work()
     for other in others:
-        if not other.cancel():  # one that has not begun has nothing left to do
+        if not other.cancel():  # if it has not started, no part is left for it
             other.result()
-    return views
 
 
 def apply_op(
@@ -110,30 +162,30 @@ def apply_op(
     place: tuple[float, float] = (0.5, 0.5),
     fill: Sequence[int] = GREY,
 ) -> Images:
-    """One operation on one image (H, W), (H, W, 1) or (H, W, 3), uint8.
+    """Apply one operation to one image (H, W), (H, W, 1) or (H, W, 3), uint8.
 
     Args:
-        image: what it is applied to; it stays as it is.
-        name: the operation, one of the space's.
-        level: 0..10, see `coviews.ops.space`.
-        space_name: which space gives the levels their meaning.
+        image: the image; it is not changed.
+        name: an operation of the space.
+        level: 0..10; see `coviews.ops.space`.
+        space_name: the space that says what the levels mean.
         place: where the middle of a cutout is, as shares of width and height.
         fill: the colour of a cutout.
     """
-    chosen = space(space_name)
-    op = chosen.index(name)
-    if not isinstance(level, (int, np.integer)) or not 0 <= level < chosen.levels:
-        raise CoviewsError(f"the level of {name} must be 0..{chosen.levels - 1}, not {level}")
+    operations = space(space_name)
+    op = operations.index(name)
+    if not isinstance(level, (int, np.integer)) or not 0 <= level < operations.levels:
+        raise CoviewsError(f"the level of {name} must be 0..{operations.levels - 1}, not {level}")
     image = np.asarray(image)
     batch = check_images(image[None])
     h, w = batch.shape[1:3]
     slots = np.zeros(SLOTS)
-    slots[:PARAMETERS] = chosen.parameters(h, w)[op, level]
+    slots[:PARAMETERS] = operations.parameters(h, w)[op, level]
     slots[PLACE:FILL] = place
     slots[FILL:] = _colour(fill)
     _prepare()
     result = np.empty_like(batch)
-    _call_one(batch, result, _address(OPS[chosen.ops[op]].kernel), slots)
+    _call_one(batch, result, _address(operations.rows[op].kernel), slots)
     return result.reshape(image.shape)
 
 
@@ -178,26 +230,26 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 # ----------------------------------------------------------- kernels as C functions, and how to call them
 
 
-# Compiled code is kept on the disk and made anew when its own file changes, not when another does. So what is
-# laid down in other files, where a kernel finds its parameters, is an argument of what is compiled here.
+# Numba caches compiled code on the disk until its own file changes, not until another one does. The positions of a
+# kernel's parameters are defined in other files; so they are an argument of the functions that are compiled here.
 _LAYOUT = (PARAMETERS, PLACE, FILL, SLOTS, resample.BOX, resample.FLIP, resample.CROP_SLOTS)
 
 
-def _kept(compiler: Callable[..., Any], function: Callable[..., Any], **options: Any) -> Any:
-    """Compile, and keep the result on the disk where there is a place for it (else set NUMBA_CACHE_DIR)."""
+def _cached(compiler: Callable[..., Any], function: Callable[..., Any], **options: Any) -> Any:
+    """Compile, and cache the result on the disk if a folder for it is writable (if not, set NUMBA_CACHE_DIR)."""
     try:
         return compiler(cache=True, **options)(function)
-    except RuntimeError:  # no folder can be written to
+    except RuntimeError:  # no writable folder, or the function is in no file
         return compiler(**options)(function)
 
 
 def _jit(function: Callable[..., Any]) -> Any:
-    return _kept(numba.njit, function, nogil=True, error_model="numpy")
+    return _cached(numba.njit, function, nogil=True, error_model="numpy")
 
 
 @functools.cache
 def _compiled(kernel: Callable[..., None]) -> Any:
-    return _kept(functools.partial(numba.cfunc, _KERNEL), kernel, error_model="numpy")
+    return _cached(functools.partial(numba.cfunc, _KERNEL), kernel, error_model="numpy")
 
 
 def _address(kernel: Callable[..., None]) -> int:
@@ -206,26 +258,22 @@ def _address(kernel: Callable[..., None]) -> int:
 
 @functools.cache
 def _prepare() -> None:
-    """Compile everything, or load it from the disk where an earlier process left it; say so if that takes long."""
+    """Compile everything or load it from the cache, with a message if that takes more than a second."""
 
-    def say() -> None:
+    def announce() -> None:
         print("coviews: compiling the image kernels, once on this machine ...", file=sys.stderr, flush=True)
 
-    timer = threading.Timer(1.0, say)
+    timer = threading.Timer(1.0, announce)
     timer.daemon = True
     timer.start()
     try:
-        pixel, view, crop = (
-            np.zeros((1, 1, 1, 3), np.uint8),
-            np.zeros((1, 3), np.uint8),
-            _address(resample.crop),
-        )
-        for chosen in (space(name) for name in SPACES):
-            nothing = np.full((1, 1), chosen.identity, np.int16)
-            nothing.flags.writeable = False  # as those of subpolicies are
+        pixel, view, crop = np.zeros((1, 1, 1, 3), np.uint8), np.zeros((1, 3), np.uint8), _address(resample.crop)
+        for operations in map(space, SPACES):
+            identity = np.full((1, 1), operations.identity, np.int16)
+            identity.flags.writeable = False  # as the arrays of subpolicies are
             _run(
-                pixel, view, nothing, nothing, chosen.parameters(1, 1), _addresses(chosen.ops),
-                crop, _LAYOUT, np.zeros(1, np.uint64), np.zeros(5), np.zeros(3), chosen.identity, 1, 0, 1,
+                pixel, view, identity, identity, operations.parameters(1, 1), _addresses(operations),
+                crop, _LAYOUT, np.zeros(1, np.uint64), np.zeros(5), np.zeros(3), operations.identity, 1, 0, 1,
             )  # fmt: skip
         _call_one(pixel, pixel.copy(), crop, np.zeros(SLOTS))
     finally:
@@ -233,18 +281,18 @@ def _prepare() -> None:
 
 
 @functools.cache
-def _addresses(ops: tuple[str, ...]) -> NDArray[np.int64]:
-    return np.array([_address(OPS[name].kernel) for name in ops], np.int64)
+def _addresses(operations: Space) -> NDArray[np.int64]:
+    return np.array([_address(row.kernel) for row in operations.rows], np.int64)
 
 
 def _call_kernel(typingctx: Any, address: Any, src: Any, dst: Any, h: Any, w: Any, c: Any, p: Any) -> Any:
-    """Call the kernel at an address; images and parameters are given by their addresses."""
+    """Call the kernel at an address, with the addresses of its images and parameters."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wanted = [context.get_value_type(t) for t in _KERNEL.args]
-        kernel = builder.inttoptr(args[0], ir.FunctionType(ir.VoidType(), wanted).as_pointer())
-        given = [builder.inttoptr(a, t) if t.is_pointer else a for a, t in zip(args[1:], wanted, strict=True)]
-        builder.call(kernel, given)
+        kinds = [context.get_value_type(t) for t in _KERNEL.args]
+        kernel = builder.inttoptr(args[0], ir.FunctionType(ir.VoidType(), kinds).as_pointer())
+        values = [builder.inttoptr(a, t) if t.is_pointer else a for a, t in zip(args[1:], kinds, strict=True)]
+        builder.call(kernel, values)
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 7), generate
@@ -264,7 +312,7 @@ def _run(  # type: ignore[no-untyped-def]
     images, views, ops, levels, parameters, addresses, crop, layout, seeds, settings, fill, identity, per_image,
     first, last,
 ):  # fmt: skip
-    """Make the views `first` to `last`, counted through all images."""
+    """Make the views `first` to `last` - 1 of all views of all images."""
     _, h, w, c = images.shape
     size = h * w * c
     cropped, flip = settings[1] > 0, settings[4]
@@ -290,8 +338,8 @@ def _run(  # type: ignore[no-untyped-def]
                 slots[i] = parameters[op, levels[item, step], i]
             slots[place] = _uniform(seeds[item], 64 + 2 * step)
             slots[place + 1] = _uniform(seeds[item], 65 + 2 * step)
-            done = step == steps - 1 and not cropped and not mirrored
-            target = out if done else scratch.ctypes.data + free * size
+            final = step == steps - 1 and not cropped and not mirrored
+            target = out if final else scratch.ctypes.data + free * size
             free = 1 - free
             _call(addresses[op], source, target, h, w, c, slots.ctypes.data)
             source = target
@@ -307,7 +355,7 @@ def _run(  # type: ignore[no-untyped-def]
 
 @numba.njit
 def _choose_crop(seed, h, w, settings):  # type: ignore[no-untyped-def]
-    """A box (left, top, right, bottom) of random area and aspect; after ten that do not fit, one in the middle."""
+    """A box (left, top, right, bottom) of random area and aspect; in the middle if ten draws do not fit."""
     area_low, area_high, ratio_low, ratio_high = settings[0], settings[1], settings[2], settings[3]
     left, top, cw, ch = 0, 0, w, h
     if area_high > 0:
@@ -329,7 +377,7 @@ def _choose_crop(seed, h, w, settings):  # type: ignore[no-untyped-def]
 
 @numba.njit
 def _uniform(seed, index):  # type: ignore[no-untyped-def]
-    """The number `index` in 0..1 of the stream that belongs to a seed (splitmix64)."""
+    """The number `index`, in 0..1, of the random stream of a seed (splitmix64)."""
     z = seed + np.uint64(index + 1) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""What a batch of images is."""
+"""Batches of images: their form and their statistics."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from coviews.errors import CoviewsError
 
 Images = NDArray[np.uint8]  # (B, H, W), (B, H, W, 1) or (B, H, W, 3)
 
-LARGEST = 16384  # pixels a side; beyond this Pillow leaves the fixed point arithmetic that we follow
+LARGEST = 16384  # pixels a side; for larger images Pillow does not use the fixed point arithmetic that the kernels copy
 
 
 def check_images(images: Any) -> Images:
-    """The batch as (B, H, W, C), contiguous, or an error that says what is wrong with it."""
+    """Return the batch as a contiguous (B, H, W, C) array, or raise an error that says what is wrong with it."""
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8:
         kind = images.dtype if isinstance(images, np.ndarray) else type(images).__name__
         hint = "give its .images" if hasattr(images, "images") else "convert floats to 0..255 first"

@@ -1,13 +1,20 @@
-"""The operations: one row each. Everything else (spaces, heads, plots, tests) follows from this table."""
+"""The operations: one row each. Everything else (spaces, policies, docs, tests) follows from this table.
 
+An operation of your own is one kernel (see kernels/__init__.py) and one row:
+
+    OPS["Halve"] = Op("Halve", halve, lambda value, height, width: (value,), 0.5, 1.0, neutral=1.0)
+
+From then on it is in the space `all`.
+"""
+
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from coviews.ops import kernels
-from coviews.ops.kernels import PARAMETERS as PARAMETERS
+from coviews.ops.kernels import color, filters, geometry, tone
 
 Parameters = tuple[float, ...]
 
@@ -16,19 +23,26 @@ Parameters = tuple[float, ...]
 class Op:
     """One operation: its kernel, and how a value becomes the kernel's parameters."""
 
-    name: str
-    kernel: Callable[..., None]
-    parameters: Callable[[float, int, int], Parameters]  # (value, height, width)
-    low: float = 0.0  # the paper's range
+    name: str  # letters only, so that the text form of a subpolicy can be parsed
+    kernel: Callable[..., None]  # (src, dst, h, w, c, p), not compiled
+    parameters: Callable[[float, int, int], Parameters]  # (value, height, width) -> at most six numbers, p[:6]
+    low: float = 0.0  # the range of the value
     high: float = 0.0
     neutral: float | None = None  # the value at which nothing changes
     unit: str = ""
     paper: bool = False  # one of the paper's sixteen
+    variant_of: str = ""  # the operation that takes its place in the space `all`
 
     @property
     def magnitude(self) -> bool:
         """Whether the level has a meaning."""
         return self.low != self.high
+
+    @property
+    def effect(self) -> str:
+        """The first line of the docstring of `parameters`, or else of the kernel; v is the value."""
+        docs = (f.__doc__ for f in (self.parameters, self.kernel) if inspect.isfunction(f))
+        return next((doc.strip().splitlines()[0].rstrip(".") for doc in docs if doc), "")
 
 
 def _value(value: float, height: int, width: int) -> Parameters:
@@ -40,41 +54,52 @@ def _whole(value: float, height: int, width: int) -> Parameters:
 
 
 def _shear_x(value: float, height: int, width: int) -> Parameters:
+    """`transform(size, AFFINE, (1, v, 0, 0, 1, 0))`."""
     return (1.0, value, 0.0, 0.0, 1.0, 0.0)
 
 
 def _shear_y(value: float, height: int, width: int) -> Parameters:
+    """`transform(size, AFFINE, (1, 0, 0, v, 1, 0))`."""
     return (1.0, 0.0, 0.0, value, 1.0, 0.0)
 
 
 def _translate_x(value: float, height: int, width: int) -> Parameters:
+    """`transform(size, AFFINE, (1, 0, v * width, 0, 1, 0))`."""
     return (1.0, 0.0, value * width, 0.0, 1.0, 0.0)
 
 
 def _translate_y(value: float, height: int, width: int) -> Parameters:
+    """`transform(size, AFFINE, (1, 0, 0, 0, 1, v * height))`."""
     return (1.0, 0.0, 0.0, 0.0, 1.0, value * height)
 
 
-# Torchvision moves by whole pixels, towards zero, and to the right where the value is positive. A product
-# that is whole may come out a little below: 1e-6 is far above that error and far below 1/331.
+# Torchvision moves by whole pixels, rounded towards zero, and to the right where the value is positive. A product
+# that should be whole may come out slightly smaller: 1e-6 is far above that error and far below 1/331.
 def _shift_x(value: float, height: int, width: int) -> Parameters:
+    """A translation by v times the width, in whole pixels."""
     return (1.0, 0.0, -math.copysign(math.floor(abs(value) * width + 1e-6), value), 0.0, 1.0, 0.0)
 
 
 def _shift_y(value: float, height: int, width: int) -> Parameters:
+    """A translation by v times the height, in whole pixels."""
     return (1.0, 0.0, 0.0, 0.0, 1.0, -math.copysign(math.floor(abs(value) * height + 1e-6), value))
 
 
 def _move_x(value: float, height: int, width: int) -> Parameters:
+    """A translation by v, in whole pixels."""
     return (1.0, 0.0, float(-math.trunc(value)), 0.0, 1.0, 0.0)
 
 
 def _move_y(value: float, height: int, width: int) -> Parameters:
+    """A translation by v, in whole pixels."""
     return (1.0, 0.0, 0.0, 0.0, 1.0, float(-math.trunc(value)))
 
 
 def _rotate(value: float, height: int, width: int) -> Parameters:
-    """The matrix of a turn about the middle, to fifteen decimals, as Pillow's `rotate` makes it."""
+    """`rotate(v)`.
+
+    The matrix is that of a rotation about the middle, rounded to fifteen decimals as Pillow does.
+    """
     angle = -math.radians(value % 360.0)
     cos, sin = round(math.cos(angle), 15), round(math.sin(angle), 15)
     x, y = width / 2.0, height / 2.0
@@ -82,15 +107,20 @@ def _rotate(value: float, height: int, width: int) -> Parameters:
 
 
 def _cutout(value: float, height: int, width: int) -> Parameters:
+    """A square around a random pixel, v times the shorter side (rounded), gets the fill colour."""
     return (math.floor(value * min(height, width) + 0.5),)
 
 
 def _hue(value: float, height: int, width: int) -> Parameters:
+    """The hue of the HSV image shifted by v of a turn."""
     return (math.trunc(value * 255) % 256,)
 
 
 def _blur(value: float, height: int, width: int) -> Parameters:
-    """The box whose threefold mean is nearest to a Gaussian, and its weights in 2^24, as Pillow finds them."""
+    """`ImageFilter.GaussianBlur(v)`.
+
+    Pillow's approximation: the reach of a box that is applied three times, and the weights of its pixels in 2^24.
+    """
     f32 = np.float32
     variance = f32(value) * f32(value) / f32(3)
     length = f32(math.sqrt(12.0 * float(variance) + 1.0))
@@ -102,31 +132,42 @@ def _blur(value: float, height: int, width: int) -> Parameters:
 
 
 _ROWS = (
-    Op("ShearX", kernels.affine, _shear_x, -0.3, 0.3, 0.0, paper=True),
-    Op("ShearY", kernels.affine, _shear_y, -0.3, 0.3, 0.0, paper=True),
-    Op("TranslateX", kernels.affine, _translate_x, -0.45, 0.45, 0.0, paper=True),
-    Op("TranslateY", kernels.affine, _translate_y, -0.45, 0.45, 0.0, paper=True),
-    Op("Rotate", kernels.affine, _rotate, -30.0, 30.0, 0.0, "deg", paper=True),
-    Op("AutoContrast", kernels.autocontrast, _value, paper=True),
-    Op("Invert", kernels.invert, _value, paper=True),
-    Op("Equalize", kernels.equalize, _value, paper=True),
-    Op("Solarize", kernels.solarize, _value, 0.0, 256.0, 256.0, paper=True),
-    Op("Posterize", kernels.posterize, _whole, 4.0, 8.0, 8.0, "bits", paper=True),
-    Op("Contrast", kernels.contrast, _value, 0.1, 1.9, 1.0, paper=True),
-    Op("Color", kernels.color, _value, 0.1, 1.9, 1.0, paper=True),
-    Op("Brightness", kernels.brightness, _value, 0.1, 1.9, 1.0, paper=True),
-    Op("Sharpness", kernels.sharpness, _value, 0.1, 1.9, 1.0, paper=True),
-    Op("Cutout", kernels.cutout, _cutout, 0.0, 0.2, 0.0, paper=True),
-    Op("Identity", kernels.identity, _value, paper=True),
+    Op("ShearX", geometry.affine, _shear_x, -0.3, 0.3, 0.0, paper=True),
+    Op("ShearY", geometry.affine, _shear_y, -0.3, 0.3, 0.0, paper=True),
+    Op("TranslateX", geometry.affine, _translate_x, -0.45, 0.45, 0.0, paper=True),
+    Op("TranslateY", geometry.affine, _translate_y, -0.45, 0.45, 0.0, paper=True),
+    Op("Rotate", geometry.affine, _rotate, -30.0, 30.0, 0.0, "deg", paper=True),
+    Op("AutoContrast", tone.autocontrast, _value, paper=True),
+    Op("Invert", tone.invert, _value, paper=True),
+    Op("Equalize", tone.equalize, _value, paper=True),
+    Op("Solarize", tone.solarize, _value, 0.0, 256.0, 256.0, paper=True),
+    Op("Posterize", tone.posterize, _whole, 4.0, 8.0, 8.0, "bits", paper=True),
+    Op("Contrast", tone.contrast, _value, 0.1, 1.9, 1.0, paper=True),
+    Op("Color", color.color, _value, 0.1, 1.9, 1.0, paper=True),
+    Op("Brightness", tone.brightness, _value, 0.1, 1.9, 1.0, paper=True),
+    Op("Sharpness", filters.sharpness, _value, 0.1, 1.9, 1.0, paper=True),
+    Op("Cutout", geometry.cutout, _cutout, 0.0, 0.2, 0.0, paper=True),
+    Op("Identity", geometry.identity, _value, paper=True),
     # the hand-tuned recipe of SimCLR
-    Op("Saturation", kernels.color, _value, 0.6, 1.4, 1.0),
-    Op("Hue", kernels.hue, _hue, -0.1, 0.1),  # to HSV and back costs a little even at 0
-    Op("Grayscale", kernels.grayscale, _value),
-    Op("Blur", kernels.blur, _blur, 0.1, 2.0, unit="px"),  # a little even at 0.1
+    Op("Saturation", color.color, _value, 0.6, 1.4, 1.0, variant_of="Color"),
+    Op("Hue", color.hue, _hue, -0.1, 0.1),  # converting to HSV and back changes a little even at 0
+    Op("Grayscale", color.grayscale, _value),
+    Op("Blur", filters.blur, _blur, 0.1, 2.0, unit="px"),  # even 0.1 changes a little
     # translation by whole pixels, as torchvision does it: by a fraction of the side, and by pixels
-    Op("ShiftX", kernels.affine, _shift_x, -150 / 331, 150 / 331, 0.0),
-    Op("ShiftY", kernels.affine, _shift_y, -150 / 331, 150 / 331, 0.0),
-    Op("MoveX", kernels.affine, _move_x, -32.0, 32.0, 0.0, "px"),
-    Op("MoveY", kernels.affine, _move_y, -32.0, 32.0, 0.0, "px"),
+    Op("ShiftX", geometry.affine, _shift_x, -150 / 331, 150 / 331, 0.0, variant_of="TranslateX"),
+    Op("ShiftY", geometry.affine, _shift_y, -150 / 331, 150 / 331, 0.0, variant_of="TranslateY"),
+    Op("MoveX", geometry.affine, _move_x, -32.0, 32.0, 0.0, "px", variant_of="TranslateX"),
+    Op("MoveY", geometry.affine, _move_y, -32.0, 32.0, 0.0, "px", variant_of="TranslateY"),
 )
 OPS: dict[str, Op] = {row.name: row for row in _ROWS}
+
+
+def operations_table() -> tuple[list[str], list[list[str]]]:
+    """Every operation, for the docs: the heads of the columns, and a row of text for each."""
+    heads = ["operation", "range of v", "what it does", "no effect at"]
+    rows = []
+    for name, op in OPS.items():
+        values = f"{op.low:g} .. {op.high:g} {op.unit}".rstrip() if op.magnitude else ""
+        neutral = "" if op.neutral is None else f"{op.neutral:g}"
+        rows.append([name, values, op.effect, neutral])
+    return heads, rows

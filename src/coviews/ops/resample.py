@@ -1,7 +1,7 @@
 """The crop: a part of an image, enlarged to the image's size by Pillow's bilinear filter, byte for byte.
 
-`crop` has the signature of a kernel (see kernels.py), so that the engine calls it by its address as well.
-A part is never larger than the whole, so every new pixel lies between two old ones in each direction.
+`crop` has the signature of a kernel (see kernels/__init__.py), so the engine calls it by its address as well.
+The box is never larger than the image, so every new pixel lies between two old ones in each direction.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ HALF = i32(1 << (BITS - 1))
 
 
 def crop(src, dst, h, w, c, p):
-    """`Image.resize((w, h), BILINEAR, box)`, then mirrored where asked."""
+    """`Image.resize((w, h), BILINEAR, box)`, then mirrored if p[FLIP] is not 0."""
     image, out, q = carray(src, (h, w * c)), carray(dst, (h, w * c)), carray(p, CROP_SLOTS)
     between_x, between_y = np.empty((4, w), i32), np.empty((4, h), i32)
     _between(q[BOX], q[BOX + 2], between_x)
@@ -26,7 +26,7 @@ def crop(src, dst, h, w, c, p):
         for row in between_x:
             _reverse(row)
 
-    # columns first, and only in the rows that are needed; each pass rounds to bytes, as Pillow's do
+    # columns first, and only in the rows that are needed; each pass rounds to bytes, as in Pillow
     start, stop = between_y[0, 0], between_y[1, h - 1] + 1
     rows = np.empty((stop - start, w * c), u8)
     for y in range(start, stop):

@@ -1,26 +1,29 @@
-"""Spaces: which operations may be chosen, and what each level of each means."""
+"""Spaces: which operations there are to draw from, and the value of each level of each."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
-from coviews.ops.operations import OPS, PARAMETERS
+from coviews.ops.kernels.layout import PARAMETERS
+from coviews.ops.operations import OPS, Op
 
-STANDARD = "all"  # the space where none is named
-MOST = 4096  # levels: a table of them is made for each size of images
-FINE = 1001  # levels of a range that is meant to be continuous: steps of a thousandth
+STANDARD = "all"  # the default space
+MOST = 4096  # levels: the kernel parameters of all of them are computed for each image size
+FINE = 1001  # levels of a range that should be continuous: steps of a thousandth
 
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Operations, and for each the value of every level."""
+    """Operations, and the value of every level of each."""
 
     name: str
     ops: tuple[str, ...]
     values: NDArray[np.float64]  # (operations, levels)
+    rows: tuple[Op, ...] = field(init=False, repr=False)  # of the table of operations
     has_magnitude: NDArray[np.bool_] = field(init=False)  # (operations,)
 
     def __post_init__(self) -> None:
@@ -28,7 +31,7 @@ class Space:
             if op not in OPS:
                 raise unknown("operation", op, OPS)
         if "Identity" not in self.ops:
-            raise CoviewsError(f"the space {self.name!r} needs Identity: what is not applied becomes that")
+            raise CoviewsError(f"the space {self.name!r} needs Identity: steps that are not applied become that")
         shape = self.values.shape
         if (
             len(shape) != 2
@@ -40,17 +43,18 @@ class Space:
                 f"the space {self.name!r} needs a finite value for each of 2 to {MOST} levels of its {len(self.ops)} "
                 f"operations, not an array of shape {shape}"
             )
-        object.__setattr__(self, "has_magnitude", np.array([OPS[o].magnitude for o in self.ops]))
+        object.__setattr__(self, "rows", tuple(OPS[op] for op in self.ops))
+        object.__setattr__(self, "has_magnitude", np.array([row.magnitude for row in self.rows]))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Space) and self.ops == other.ops and np.array_equal(self.values, other.values)
+        return isinstance(other, Space) and self.rows == other.rows and np.array_equal(self.values, other.values)
 
     def __hash__(self) -> int:
         return hash((self.ops, self.values.shape))
 
     @property
     def levels(self) -> int:
-        """How many levels each operation has."""
+        """The number of levels of each operation."""
         return self.values.shape[1]
 
     @property
@@ -59,54 +63,48 @@ class Space:
         return self.ops.index("Identity")
 
     def index(self, op: str) -> int:
-        """The index of an operation, whatever its case."""
+        """The index of an operation; case does not matter."""
         for i, name in enumerate(self.ops):
             if name.lower() == op.lower():
                 return i
         raise unknown("operation", op, self.ops)
 
     def nearest_level(self, op: int, value: float) -> int:
-        """The level whose value is closest; the last one where several are."""
+        """The level whose value is closest; the last of several that are equally close."""
         distance = np.abs(self.values[op] - value)
         if distance.min() > 0.51 * np.ptp(self.values[op]) / (self.levels - 1) + 1e-9:
             low, high = self.values[op].min(), self.values[op].max()
             raise CoviewsError(f"{self.ops[op]} {value:g} is outside its range {low:g} .. {high:g}")
         return int(np.flatnonzero(distance == distance.min())[-1])
 
-    @functools.cache  # noqa: B019 - spaces are few and live as long as the program
+    @functools.cache  # noqa: B019 - there are few spaces, and they live as long as the program
     def describe(self, op: int, level: int) -> str:
-        """One step as a person writes it: `Rotate -18 deg`; no more digits than tell its level from the others."""
-        row, value = OPS[self.ops[op]], self.values[op, level]
+        """A step as text, such as `Rotate -18 deg`, with enough digits to tell its level from the others."""
+        row, value = self.rows[op], self.values[op, level]
         if not row.magnitude:
-            return row.name
+            return self.ops[op]
         texts = (f"{value:.{digits}g}" for digits in range(3, 18))
         text = next(t for t in texts if self.values[op, self.nearest_level(op, float(t))] == value)
-        return f"{row.name} {text} {row.unit}".rstrip()
+        return f"{self.ops[op]} {text} {row.unit}".rstrip()
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019 - spaces are few and live as long as the program
+    @functools.lru_cache(maxsize=64)  # noqa: B019 - there are few spaces, and they live as long as the program
     def parameters(self, height: int, width: int) -> NDArray[np.float64]:
         """The kernel parameters of every (operation, level) for images of this size."""
         table = np.zeros((len(self.ops), self.levels, PARAMETERS))
-        for i, name in enumerate(self.ops):
+        for i, row in enumerate(self.rows):
             for k, value in enumerate(self.values[i].tolist()):
-                made = OPS[name].parameters(value, height, width)
-                table[i, k, : len(made)] = made
-                if not OPS[name].magnitude:
+                numbers = row.parameters(value, height, width)
+                table[i, k, : len(numbers)] = numbers
+                if not row.magnitude:
                     table[i] = table[i, 0]
                     break
         return table
 
 
-def _linear(name: str, ranges: dict[str, tuple[float, float]], levels: int) -> Space:
-    """value = low + (high - low) * k / (levels - 1)."""
-    values = np.array([[low + (high - low) * k / (levels - 1) for k in range(levels)] for low, high in ranges.values()])
-    return Space(name, tuple(ranges), values)
+def _signed_bins(name: str, translate: str, ends: dict[str, float], posterize: float) -> Space:
+    """Torchvision's magnitudes: 31 bins of either sign; level 30 + s * m is bin m with the sign s.
 
-
-def _signed_bins(name: str, translate: str, high: dict[str, float], posterize: float) -> Space:
-    """Torchvision's magnitudes: 31 bins, mirrored, so that level 30 + s * m is bin m with the sign s.
-
-    Torchvision computes them in single precision, which some bytes depend on.
+    Torchvision computes them in single precision, and some bytes depend on that.
     """
     m = np.abs(np.arange(-30, 31))
     sign = np.sign(np.arange(-30, 31)).astype(np.float64)
@@ -115,19 +113,19 @@ def _signed_bins(name: str, translate: str, high: dict[str, float], posterize: f
     def mirrored(end: float) -> NDArray[np.float64]:
         return sign * _linspace32(0.0, end)[m]
 
-    # shares of a side are multiplied by it before they are rounded, pixels are not
-    moves = sign * m * high["translate"] / 30 if translate == "Shift" else mirrored(high["translate"])
+    # a share of the side is rounded after it is multiplied by the side
+    moves = sign * m * ends["translate"] / 30 if translate == "Shift" else mirrored(ends["translate"])
     rows: dict[str, NDArray[np.float64]] = {
         "Identity": np.zeros(61),
-        "ShearX": mirrored(high["shear"]),
-        "ShearY": mirrored(high["shear"]),
+        "ShearX": mirrored(ends["shear"]),
+        "ShearY": mirrored(ends["shear"]),
         f"{translate}X": moves,
         f"{translate}Y": moves,
-        "Rotate": mirrored(high["rotate"]),
-        "Brightness": 1.0 + mirrored(high["enhance"]),
-        "Color": 1.0 + mirrored(high["enhance"]),
-        "Contrast": 1.0 + mirrored(high["enhance"]),
-        "Sharpness": 1.0 + mirrored(high["enhance"]),
+        "Rotate": mirrored(ends["rotate"]),
+        "Brightness": 1.0 + mirrored(ends["enhance"]),
+        "Color": 1.0 + mirrored(ends["enhance"]),
+        "Contrast": 1.0 + mirrored(ends["enhance"]),
+        "Sharpness": 1.0 + mirrored(ends["enhance"]),
         "Posterize": bits,
         "Solarize": 255.0 * _linspace32(1.0, 0.0)[m],
         "AutoContrast": np.zeros(61),
@@ -145,44 +143,62 @@ def _linspace32(start: float, end: float, n: int = 31) -> NDArray[np.float64]:
     return exact.astype(np.float32).astype(np.float64)
 
 
-def _paper_ranges() -> dict[str, tuple[float, float]]:
+Ranges = dict[str, tuple[float, float]]  # the ends of the values of each operation
+
+
+def _paper_ranges() -> Ranges:
     return {name: (row.low, row.high) for name, row in OPS.items() if row.paper}
 
 
-def _simclr_ranges(low: float, high: float, hue: float) -> dict[str, tuple[float, float]]:
+def _simclr_ranges(low: float, high: float, hue: float) -> Ranges:
     jitter = {op: (low, high) for op in ("Brightness", "Contrast", "Saturation")}
     return {**jitter, "Hue": (-hue, hue), "Grayscale": (0.0, 0.0), "Identity": (0.0, 0.0)}
 
 
-def _all_ranges() -> dict[str, tuple[float, float]]:
-    """The paper's and SimCLR's operations, each once (Saturation is Color), and a blur."""
-    others = {op: ends for op, ends in _simclr_ranges(0.6, 1.4, 0.1).items() if op in ("Hue", "Grayscale")}
-    return {**_paper_ranges(), **others, "Blur": (OPS["Blur"].low, OPS["Blur"].high)}
+def _all_ranges() -> Ranges:
+    """Every operation of the table, without variants of others."""
+    return {name: (row.low, row.high) for name, row in OPS.items() if not row.variant_of}
 
 
-SPACES = ("autoaugment", "simclr", "simclr-wide", "all", "randaugment", "trivialaugment")
+# the spaces whose levels divide a range evenly; from the table as it is when the space is asked for
+_RANGES: dict[str, Callable[[], Ranges]] = {
+    "autoaugment": _paper_ranges,
+    "simclr": lambda: _simclr_ranges(0.6, 1.4, 0.1),
+    "simclr-wide": lambda: _simclr_ranges(0.1, 1.9, 0.45),
+    "all": _all_ranges,
+}
+SPACES = (*_RANGES, "randaugment", "trivialaugment")
+
+
+def space(name: str, levels: int | None = None) -> Space:
+    """A built-in space by name.
+
+    levels: the number of levels (11 by default) of a space whose levels divide a range evenly.
+    """
+    return _space(name, levels, tuple(OPS.items()))
 
 
 @functools.cache
-def space(name: str, levels: int | None = None) -> Space:
-    """A built-in space by name; `levels` for those whose magnitudes are a plain range (11 by default)."""
+def _space(name: str, levels: int | None, table: tuple[tuple[str, Op], ...]) -> Space:
+    """`table` is the present content of OPS: a space is built anew when an operation was added."""
     if name in ("randaugment", "trivialaugment"):
         if levels not in (None, 61):
             raise CoviewsError(f"the space {name!r} has 61 levels: 31 bins of either sign, not {levels}")
         if name == "randaugment":
-            high = {"shear": 0.3, "translate": 150.0 / 331.0, "rotate": 30.0, "enhance": 0.9}
-            return _signed_bins(name, "Shift", high, posterize=4)
-        high = {"shear": 0.99, "translate": 32.0, "rotate": 135.0, "enhance": 0.99}
-        return _signed_bins(name, "Move", high, posterize=6)
+            ends = {"shear": 0.3, "translate": 150.0 / 331.0, "rotate": 30.0, "enhance": 0.9}
+            return _signed_bins(name, "Shift", ends, posterize=4)
+        ends = {"shear": 0.99, "translate": 32.0, "rotate": 135.0, "enhance": 0.99}
+        return _signed_bins(name, "Move", ends, posterize=6)
     if levels is not None and not (isinstance(levels, int) and 2 <= levels <= MOST):
         raise CoviewsError(f"a space needs 2 to {MOST} levels, not {levels!r}")
-    levels = levels or 11
-    if name == "autoaugment":
-        return _linear(name, _paper_ranges(), levels)
-    if name == "simclr":
-        return _linear(name, _simclr_ranges(0.6, 1.4, 0.1), levels)
-    if name == "simclr-wide":
-        return _linear(name, _simclr_ranges(0.1, 1.9, 0.45), levels)
-    if name == "all":
-        return _linear(name, _all_ranges(), levels)
-    raise unknown("space", name, SPACES)
+    if name not in _RANGES:
+        raise unknown("space", name, SPACES)
+    ranges, last = _RANGES[name](), (levels or 11) - 1
+    values = [[low + (high - low) * k / last for k in range(last + 1)] for low, high in ranges.values()]
+    return Space(name, tuple(ranges), np.array(values))
+
+
+def spaces_table() -> tuple[list[str], list[list[str]]]:
+    """Every built-in space, for the docs: the heads of the columns, and a row of text for each."""
+    spaces = [space(name) for name in SPACES]
+    return ["space", "levels", "operations"], [[f"`{s.name}`", str(s.levels), ", ".join(s.ops)] for s in spaces]

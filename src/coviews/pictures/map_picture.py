@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from coviews.pictures.lettering import (
+from coviews.pictures.drawing import (
     FAINT,
     HEAD,
     INK,
@@ -22,18 +22,18 @@ from coviews.pictures.lettering import (
     write,
 )
 
-# six colours of Okabe and Ito, and two that no colour-blindness mixes up with them or with the ground
+# Six colours of Okabe and Ito, and two more that colour-blind people can tell from them and from the background.
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#1a1a1a", "#4a10e0")
 _OTHERS = "#b8bfc6"
 _SIDE, _MARGIN, _GAP = 820, 28, 24
 _LEGEND = 190  # the largest width of a class name
-_FINER = 3  # the plane is drawn larger and made smaller: smooth edges
-_OPAQUE = 200  # of 255: where dots lie on each other it shows
+_FINER = 3  # the plane is drawn this much larger and then reduced, for smooth edges
+_OPAQUE = 200  # of 255, so that overlapping marks are visible
 
 Drawer = Callable[[ImageDraw.ImageDraw, float, float, float, tuple[int, int, int, int]], None]
 
 
-def scatter(
+def draw_map(
     points: NDArray[np.float64],
     labels: NDArray[np.int64] | None,
     classes: tuple[str, ...] | None,
@@ -43,7 +43,7 @@ def scatter(
     axes: tuple[str, str] = ("", ""),
     seed: int = 0,
 ) -> Image.Image:
-    """Draw a mark for each point; beyond 8 classes the marks' forms tell them apart too, beyond 40 the rest is grey.
+    """Draw a mark for each point: classes differ in colour, beyond 8 also in shape; beyond 40 the rarest are grey.
 
     Args:
         points: (N, 2).
@@ -52,7 +52,7 @@ def scatter(
         title: the first line.
         note: smaller lines below it.
         axes: what the two directions mean.
-        seed: chooses which points lie above which, so that no class hides another.
+        seed: for the random order in which points are drawn, so that no class hides another.
     """
     styles = _styles(labels, len(classes or ()))
     legend = _legend(labels, classes, styles)
@@ -87,24 +87,24 @@ def _plane(
     wide, tall = np.maximum(high - low, 1e-12)
     height = round(_SIDE * float(np.clip(tall / wide, 0.6, 1)))
     size, pad = (_SIDE * _FINER, height * _FINER), 18 * _FINER
-    # one scale for both directions: distances are what is shown
+    # one scale for both directions, so that distances are comparable
     scale = min((size[0] - 2 * pad) / wide, (size[1] - 2 * pad) / tall)
-    where = (points - (low + high) / 2) * scale * (1, -1) + np.array(size) / 2
+    positions = (points - (low + high) / 2) * scale * (1, -1) + np.array(size) / 2
     radius = float(np.clip(180 / np.sqrt(len(points)), 2.0, 6)) * _FINER
     plane = Image.new("RGB", size, PANEL)
     pen = ImageDraw.Draw(plane, "RGBA")
     order = np.random.default_rng(seed).permutation(len(points))
-    if labels is not None:  # the grey ones below the others
+    if labels is not None:  # grey marks lie below the others
         grey = np.array([colour == _OTHERS for _, colour in styles])[labels[order]]
         order = order[np.argsort(~grey, kind="stable")]
     for i in order:
         mark, colour = styles[0 if labels is None else labels[i]]
-        mark(pen, float(where[i, 0]), float(where[i, 1]), radius, (*_rgb(colour), _OPAQUE))
+        mark(pen, float(positions[i, 0]), float(positions[i, 1]), radius, (*_rgb(colour), _OPAQUE))
     return plane.resize((_SIDE, height), Image.Resampling.LANCZOS)
 
 
 def _styles(labels: NDArray[np.int64] | None, classes: int) -> list[tuple[Drawer, str]]:
-    """The mark and colour of each class; of too many classes the most common ones have their own."""
+    """The mark and colour of each class; if there are too many classes, only the most common have their own."""
     most = len(_COLOURS) * len(_MARKS)
     own = [(mark, colour) for mark in _MARKS for colour in _COLOURS]
     if labels is None or classes <= most:
@@ -121,9 +121,9 @@ def _legend(
 ) -> list[tuple[str, Drawer, str]]:
     if labels is None or classes is None:
         return []
-    seen = set(labels.tolist())
-    named = [(shortened(classes[i], TEXT, _LEGEND), *styles[i]) for i in sorted(seen) if styles[i][1] != _OTHERS]
-    others = sum(styles[i][1] == _OTHERS for i in seen)
+    present = set(labels.tolist())
+    named = [(shortened(classes[i], TEXT, _LEGEND), *styles[i]) for i in sorted(present) if styles[i][1] != _OTHERS]
+    others = sum(styles[i][1] == _OTHERS for i in present)
     return [*named, *([(f"{others} other classes", _disc, _OTHERS)] if others else [])]
 
 

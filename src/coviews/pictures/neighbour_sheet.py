@@ -1,4 +1,4 @@
-"""A sheet of images and their nearest neighbours, with how similar they are and what they are called."""
+"""A sheet of images and their nearest neighbours, with their similarities and names."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from coviews.pictures.lettering import (
+from coviews.pictures.drawing import (
     FAINT,
     HEAD,
     INK,
@@ -23,29 +23,29 @@ from coviews.pictures.lettering import (
 )  # fmt: skip
 
 _SIDE = 128  # the largest side of a tile
-_COLUMN = 96  # the least width for the text below it
+_COLUMN = 96  # the smallest width of the text below it
 _ACROSS = 10  # neighbours in a line
 _MARGIN, _PAD, _BETWEEN = 28, 10, 16
-_BAR = 4  # under a neighbour: whether it is of the same class
-_SAME, _OTHER = "#0072b2", "#e69f00"  # blue and orange: nearly everyone can tell them apart
+_BAR = 4  # height of the line under a neighbour that shows whether it is of the same class
+_SAME, _OTHER = "#0072b2", "#e69f00"  # blue and orange, which colour-blind people can tell apart
 
 
 class Neighbour(NamedTuple):
     """One tile of the sheet."""
 
     image: NDArray[np.uint8]  # (H, W, C)
-    lines: tuple[str, ...]  # what stands under it, one line each
-    same: bool | None = None  # whether it is of the query's class, where that is known
+    lines: tuple[str, ...]  # the text below it
+    same: bool | None = None  # whether it is of the query's class; None if unknown
 
 
-class Row(NamedTuple):
+class NeighbourRow(NamedTuple):
     """A query and its neighbours, nearest first."""
 
     query: Neighbour
     neighbours: list[Neighbour]
 
 
-def neighbour_sheet(rows: list[Row], *, title: str = "", note: str = "") -> Image.Image:
+def neighbour_sheet(rows: list[NeighbourRow], *, title: str = "", note: str = "") -> Image.Image:
     """Lay out a row for each query: the image, and beside it its neighbours in lines of ten.
 
     Args:
@@ -57,14 +57,14 @@ def neighbour_sheet(rows: list[Row], *, title: str = "", note: str = "") -> Imag
     size = tile_size(high, wide, _SIDE)
     column = max(_COLUMN, size[0])
     across = min(_ACROSS, max(len(row.neighbours) for row in rows))
-    knows = any(n.same is not None for row in rows for n in row.neighbours)
+    has_classes = any(n.same is not None for row in rows for n in row.neighbours)
     lines = max(len(n.lines) for row in rows for n in (row.query, *row.neighbours))
     cell = size[1] + _BAR + 6 + text_height(lines, TEXT) + _PAD
     left = _MARGIN + column + _PAD + _BETWEEN  # of the panels
     panel = across * (column + _PAD) + _PAD
     width = left + panel + _MARGIN
 
-    notes = wrapped(note, HEAD, width - 2 * _MARGIN - (270 if knows else 0))
+    notes = wrapped(note, HEAD, width - 2 * _MARGIN - (270 if has_classes else 0))
     heads = wrapped(title, TITLE, width - 2 * _MARGIN)
     heights = [_PAD + cell * -(-len(row.neighbours) // across) for row in rows]
     top = _MARGIN + text_height(len(heads), TITLE) + text_height(max(1, len(notes)), HEAD) + _PAD + 2 * _BETWEEN
@@ -73,29 +73,29 @@ def neighbour_sheet(rows: list[Row], *, title: str = "", note: str = "") -> Imag
     write(pen, heads, _MARGIN, _MARGIN, TITLE, INK)
     y = _MARGIN + text_height(len(heads), TITLE) + 4
     write(pen, notes, _MARGIN, y, HEAD, FAINT)
-    if knows:
+    if has_classes:
         _draw_key(pen, width - _MARGIN - 250, y)
     write(pen, ["image"], _MARGIN, top - text_height(1, HEAD) - 4, HEAD, FAINT)
     write(pen, ["nearest first"], left + _PAD, top - text_height(1, HEAD) - 4, HEAD, FAINT)
     y = top
     for row, height in zip(rows, heights, strict=True):
         pen.rounded_rectangle((left, y, left + panel - 1, y + height - 1), 8, PANEL)
-        _draw(sheet, pen, row.query, _MARGIN, y + _PAD, column)
+        _draw_tile(sheet, pen, row.query, _MARGIN, y + _PAD, column)
         for i, neighbour in enumerate(row.neighbours):
             down, right = divmod(i, across)
-            _draw(sheet, pen, neighbour, left + _PAD + right * (column + _PAD), y + _PAD + down * cell, column)
+            _draw_tile(sheet, pen, neighbour, left + _PAD + right * (column + _PAD), y + _PAD + down * cell, column)
         y += height + _BETWEEN
     return sheet
 
 
-def _draw(sheet: Image.Image, pen: ImageDraw.ImageDraw, shown: Neighbour, x: int, y: int, width: int) -> None:
-    picture = tile(shown.image, _SIDE)
+def _draw_tile(sheet: Image.Image, pen: ImageDraw.ImageDraw, neighbour: Neighbour, x: int, y: int, width: int) -> None:
+    picture = tile(neighbour.image, _SIDE)
     sheet.paste(picture, (x, y))
     bottom = y + picture.height
-    if shown.same is not None:
-        colour = _SAME if shown.same else _OTHER
+    if neighbour.same is not None:
+        colour = _SAME if neighbour.same else _OTHER
         pen.rectangle((x, bottom, x + picture.width - 1, bottom + _BAR - 1), colour)
-    for i, line in enumerate(shown.lines):
+    for i, line in enumerate(neighbour.lines):
         text = shortened(line, TEXT, width)
         write(pen, [text], x, bottom + _BAR + 5 + text_height(i, TEXT), TEXT, FAINT if i else INK)
 

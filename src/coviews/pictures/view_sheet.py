@@ -1,4 +1,4 @@
-"""Contact sheets: images, their pairs of views, and under each view what was done to it."""
+"""Contact sheets: images, pairs of their views, and below each view the operations applied to it."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from coviews.errors import CoviewsError
-from coviews.pictures.lettering import (
+from coviews.pictures.drawing import (
     FAINT,
     HEAD,
     INK,
@@ -28,7 +28,7 @@ Images = NDArray[np.uint8]
 Draw = Callable[[Images], tuple[Images, Subpolicies]]
 
 _TILE = 160  # the largest side of a tile
-_COLUMN = 128  # the least width for the text below it
+_COLUMN = 128  # the smallest width of the text below it
 _MARGIN = 28
 _BETWEEN_GROUPS = 16
 _WITHIN_GROUP = 10  # around and between the tiles
@@ -52,11 +52,11 @@ def contact_sheet(
 
     Args:
         images: (B, H, W, C), uint8, of one or three channels.
-        draw: makes views (B, V, H, W, C) of the images, and tells what it did: the subpolicies as applied.
+        draw: makes views (B, V, H, W, C) of the images, and returns them with the subpolicies as applied.
         pairs: how many times the views are drawn.
         title: the first line.
         note: a smaller line below it.
-        captions: what to write under each image, such as its class.
+        captions: the text under each image, such as its class.
     """
     if pairs < 1:
         raise CoviewsError(f"a sheet needs at least 1 pair of views, not {pairs}")
@@ -64,25 +64,25 @@ def contact_sheet(
     names = captions or [""] * len(images)
     columns = [[[_tile(image, [name], width)] for image, name in zip(images, names, strict=True)]]
     for _ in range(pairs):
-        views, done = draw(images)
+        views, subpolicies = draw(images)
         columns.append(
             [
                 [_tile(view, steps, width) for view, steps in zip(row, view_steps(text), strict=True)]
-                for row, text in zip(views, done.texts(), strict=True)
+                for row, text in zip(views, subpolicies.texts(), strict=True)
             ]
         )
     rows = [list(groups) for groups in zip(*columns, strict=True)]
     heads = ["image", *([f"pair {i + 1}" for i in range(pairs)] if pairs > 1 else ["views"])]
-    return _laid_out(rows, heads, width, title, note)
+    return _lay_out(rows, heads, width, title, note)
 
 
 def view_steps(text: str) -> list[list[str]]:
-    """What was done to each view, from a line of `Subpolicies.texts`, without the steps that do nothing."""
+    """The operations of each view in a line of `Subpolicies.texts`, without those that do nothing."""
     views = [[step.strip() for step in view.split(",")] for view in text.split("|")]
     return [[step for step in view if step != "Identity"] or ["nothing"] for view in views]
 
 
-def _laid_out(rows: list[list[list[_Tile]]], heads: list[str], column: int, title: str, note: str) -> Image.Image:
+def _lay_out(rows: list[list[list[_Tile]]], heads: list[str], column: int, title: str, note: str) -> Image.Image:
     pad = _WITHIN_GROUP
     widths = [len(group) * (column + pad) + pad for group in rows[0]]
     lefts = [_MARGIN + sum(widths[:i]) + i * _BETWEEN_GROUPS for i in range(len(widths))]
@@ -91,9 +91,9 @@ def _laid_out(rows: list[list[list[_Tile]]], heads: list[str], column: int, titl
         (wrapped(title, TITLE, text_width), TITLE, INK),
         (wrapped(note, HEAD, text_width), HEAD, FAINT),
     ]
-    tile_height = max(tile.picture.height for tile in rows[0][0])
+    tile_height = max(cell.picture.height for cell in rows[0][0])
     heights = [
-        3 * pad + tile_height + max(text_height(len(tile.lines), TEXT) for group in row for tile in group)
+        3 * pad + tile_height + max(text_height(len(cell.lines), TEXT) for group in row for cell in group)
         for row in rows
     ]
     top = _MARGIN + sum(text_height(len(lines), size) + pad for lines, size, _ in heading if lines)
@@ -113,10 +113,10 @@ def _laid_out(rows: list[list[list[_Tile]]], heads: list[str], column: int, titl
         for i, (group, left) in enumerate(zip(row, lefts, strict=True)):
             if i:  # the first is the image itself
                 pen.rounded_rectangle((left, y, left + widths[i] - 1, y + height - 1), 8, PANEL)
-            for j, made in enumerate(group):
+            for j, cell in enumerate(group):
                 x = left + pad + j * (column + pad)
-                sheet.paste(made.picture, (x, y + pad))
-                write(pen, made.lines, x, y + 2 * pad + tile_height, TEXT, INK if i else FAINT)
+                sheet.paste(cell.picture, (x, y + pad))
+                write(pen, cell.lines, x, y + 2 * pad + tile_height, TEXT, INK if i else FAINT)
         y += height + _BETWEEN_GROUPS
     return sheet
 

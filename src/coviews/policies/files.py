@@ -1,4 +1,4 @@
-"""What the files of all kinds of policies have in common: one safetensors file with a description in JSON."""
+"""Policy files: safetensors, with a description in JSON."""
 
 import hashlib
 import json
@@ -14,76 +14,76 @@ from coviews.files.atomic import write_whole
 from coviews.ops.space import SPACES, Space, space
 
 FORMAT = 1  # of the file; goes up when an older reader would misread a newer file
-_MANY = 64  # levels: the values of so many are told by their sum alone, where the space is one of ours
+_MANY = 64  # levels: for a built-in space with more, a checksum replaces the values
 
 
 def write_policy(path: str | Path, weights: dict[str, NDArray[np.float32]], description: dict[str, Any]) -> None:
-    """Write a policy, whole or not at all; equal policies give equal bytes."""
+    """Write a policy atomically; equal policies give equal bytes."""
     try:
         text = json.dumps({"format": FORMAT, **description}, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise CoviewsError(f"a policy's statistics must be plain JSON: {error}") from error
-    # one entry only: safetensors does not keep the order of several
+    # a single entry: safetensors does not preserve the order of several
     write_whole(Path(path), safetensors.numpy.save(weights, {"coviews": text}))
 
 
 def read_description(file: Any) -> dict[str, Any]:
-    """The description of an open policy file, if this version can read it."""
+    """The description in an open policy file, if this version can read it."""
     metadata = file.metadata() or {}
     if "coviews" not in metadata:
         raise CoviewsError("it holds weights, but not the description of a policy")
-    described = json.loads(metadata["coviews"])
-    if described["format"] != FORMAT:
+    description = json.loads(metadata["coviews"])
+    if description["format"] != FORMAT:
         raise CoviewsError(
-            f"it has the format {described['format']!r}, and this version of coviews reads {FORMAT}: "
+            f"it has the format {description['format']!r}, and this version of coviews reads {FORMAT}: "
             "install the version that wrote it, or a newer one"
         )
-    return described
+    return description
 
 
 def read_weight(file: Any, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """One array of an open policy file."""
     if name not in file.keys():  # noqa: SIM118 - it is no mapping
         raise CoviewsError(f"its weight {name!r} is missing")
-    found = tuple(file.get_slice(name).get_shape())
-    if found != shape:  # seen before any memory is asked for
-        raise CoviewsError(f"its weight {name!r} has the shape {found}, not {shape}")
+    stored = tuple(file.get_slice(name).get_shape())
+    if stored != shape:  # checked before any memory is allocated
+        raise CoviewsError(f"its weight {name!r} has the shape {stored}, not {shape}")
     weight = file.get_tensor(name)
     if weight.dtype != np.float32 or not np.isfinite(weight).all():
         raise CoviewsError(f"its weight {name!r} is not made of finite 32-bit numbers")
     return weight
 
 
-def describe_space(chosen: Space) -> dict[str, Any]:
+def describe_space(operations: Space) -> dict[str, Any]:
     """A space as plain JSON."""
-    told: dict[str, Any] = {
-        "name": chosen.name,
-        "ops": chosen.ops,
-        "values": chosen.values.tolist(),
-        "has_magnitude": chosen.has_magnitude.tolist(),
+    description: dict[str, Any] = {
+        "name": operations.name,
+        "ops": operations.ops,
+        "values": operations.values.tolist(),
+        "has_magnitude": operations.has_magnitude.tolist(),
     }
-    if chosen.levels > _MANY and chosen.name in SPACES:
-        told["values"] = {"levels": chosen.levels, "sum": _sum(chosen)}
-    return told
+    if operations.levels > _MANY and operations.name in SPACES:
+        description["values"] = {"levels": operations.levels, "sum": _checksum(operations)}
+    return description
 
 
-def read_space(described: dict[str, Any]) -> Space:
-    """The inverse of `describe_space`; a space of ours must be as it was when the file was written."""
-    name, ops, values = described["name"], tuple(described["ops"]), described["values"]
-    ours = name in SPACES
-    if ours and isinstance(values, dict):
-        made = space(name, values["levels"])
-        same = made.ops == ops and _sum(made) == values["sum"]
+def read_space(description: dict[str, Any]) -> Space:
+    """The inverse of `describe_space`; a built-in space must be the same as when the file was written."""
+    name, names, values = description["name"], tuple(description["ops"]), description["values"]
+    built_in = name in SPACES
+    if built_in and isinstance(values, dict):
+        operations = space(name, values["levels"])
+        same = operations.ops == names and _checksum(operations) == values["sum"]
     else:
-        made = Space(str(name), ops, np.array(values, np.float64))
-        same = not ours or made == space(name, made.levels)
-    if made.has_magnitude.tolist() != described["has_magnitude"] or not same:
+        operations = Space(str(name), names, np.array(values, np.float64))
+        same = not built_in or operations == space(name, operations.levels)
+    if operations.has_magnitude.tolist() != description["has_magnitude"] or not same:
         raise CoviewsError(
             f"it was learned in another space {name!r}, whose operations or values are not those of this version "
             "of coviews: install the version that wrote it"
         )
-    return made
+    return operations
 
 
-def _sum(chosen: Space) -> str:
-    return hashlib.sha256(chosen.values.astype("<f8").tobytes()).hexdigest()
+def _checksum(operations: Space) -> str:
+    return hashlib.sha256(operations.values.astype("<f8").tobytes()).hexdigest()

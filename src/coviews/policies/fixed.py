@@ -1,4 +1,4 @@
-"""The fixed view sources: what is drawn does not depend on any encoder."""
+"""The fixed view sources: their draws do not depend on any encoder."""
 
 import inspect
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Binned:
-    """RandAugment and TrivialAugment: any operation, at one bin of 0..30 or at any, of either sign."""
+    """RandAugment and TrivialAugment: any operation, at one bin or at any of 0..30, of either sign."""
 
     space: Space
     steps: int
@@ -58,40 +58,52 @@ class SimCLR:
 
     def sample(self, n: int, generator: np.random.Generator) -> Subpolicies:
         """Draw subpolicies for n images."""
-        chosen = space("simclr", levels=FINE)
+        simclr = space("simclr", levels=FINE)
         order = generator.permuted(np.tile(np.arange(4, dtype=np.int16), (n, self.views, 1)), axis=2)
         jittered = generator.random((n, self.views, 1)) < self.jitter
         greyed = generator.random((n, self.views, 1)) < self.grey
         ops = np.concatenate(
             [
-                np.where(jittered, order, chosen.identity),
-                np.where(greyed, chosen.index("Grayscale"), chosen.identity),
+                np.where(jittered, order, simclr.identity),
+                np.where(greyed, simclr.index("Grayscale"), simclr.identity),
             ],
             axis=2,
         )
-        return Subpolicies(chosen, ops, generator.integers(0, chosen.levels, ops.shape, np.int16))
+        return Subpolicies(simclr, ops, generator.integers(0, simclr.levels, ops.shape, np.int16))
 
 
+# Their docstrings are the docs' table of view sources.
 def _random(views: int = 2, steps: int = 2, space_name: str = STANDARD) -> ViewSource:
+    """The paper's baseline: two operations, uniform, of any strength (steps of a thousandth), always applied."""
     binned = space_name in ("randaugment", "trivialaugment")  # these have levels of their own
     return Uniform(space(space_name, levels=None if binned else FINE), steps, 1.0, views)
 
 
 def _uniform(views: int = 2, steps: int = 2, p: float = 0.8, space_name: str = STANDARD) -> ViewSource:
+    """The untrained policy: two operations, uniform over operations and 11 levels, each applied with probability 0.8.
+
+    The control for what learning adds.
+    """
     return Uniform(space(space_name), steps, p, views)
 
 
 def _randaugment(views: int = 2, steps: int = 2, magnitude: int = 9) -> ViewSource:
+    """Two operations at one magnitude of 31 bins, of either sign.
+
+    The same bytes as torchvision's `RandAugment` on Pillow images.
+    """
     if type(magnitude) is not int or not 0 <= magnitude <= 30:
         raise CoviewsError(f"RandAugment's magnitude must be 0..30, not {magnitude}")
     return Binned(space("randaugment"), steps, magnitude, views)
 
 
 def _trivialaugment(views: int = 2) -> ViewSource:
+    """One operation of any strength: the same bytes as torchvision's `TrivialAugmentWide` on Pillow images."""
     return Binned(space("trivialaugment"), 1, None, views)
 
 
 def _simclr(views: int = 2, jitter: float = 0.8, grey: float = 0.2) -> ViewSource:
+    """The hand-tuned recipe: with probability 0.8 colour jitter (four changes in any order), with 0.2 grey."""
     return SimCLR(views, jitter, grey)
 
 
@@ -102,6 +114,12 @@ FIXED: dict[str, Callable[..., ViewSource]] = {
     "trivialaugment": _trivialaugment,
     "simclr": _simclr,
 }
+
+
+def view_sources_table() -> tuple[list[str], list[list[str]]]:
+    """Every fixed view source, for the docs: the heads of the columns, and a row of text for each."""
+    rows = [[f"`{name}`", " ".join((inspect.getdoc(make) or "").split())] for name, make in FIXED.items()]
+    return ["name", "what it draws"], rows
 
 
 def view_source(name: str, **options: object) -> ViewSource:
@@ -126,7 +144,7 @@ def _check_option(name: str, value: object) -> None:
 # ------------------------------------------------------------------------- as plain JSON, without their space
 
 _KINDS: dict[str, type] = {"uniform": Uniform, "binned": Binned, "simclr": SimCLR}
-_MOST = 64  # steps or views: a file that asks for more is damaged
+_MOST = 64  # steps or views: a file with more is damaged
 
 
 def describe_source(source: ViewSource) -> dict[str, Any]:
@@ -140,9 +158,9 @@ def describe_source(source: ViewSource) -> dict[str, Any]:
     )
 
 
-def read_source(described: dict[str, Any], space: Space) -> ViewSource:
+def read_source(description: dict[str, Any], space: Space) -> ViewSource:
     """The inverse of `describe_source`."""
-    options = dict(described)
+    options = dict(description)
     name = options.pop("source")
     if name not in _KINDS:
         raise unknown("kind of view source", name, _KINDS)

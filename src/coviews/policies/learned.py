@@ -1,4 +1,4 @@
-"""A learned policy: a view source, and one file that holds all of it."""
+"""A learned policy: a network as a view source, in one file."""
 
 import copy
 from dataclasses import asdict, dataclass, field, replace
@@ -67,7 +67,7 @@ class Policy:
 
     @property
     def kind(self) -> str:
-        """`coviews`: a view knows of those before it; `indepviews`: it does not."""
+        """`coviews`: each view is drawn given those before it; `indepviews`: without."""
         return "coviews" if self.network.cooperative else "indepviews"
 
     @property
@@ -85,7 +85,7 @@ class Policy:
         return Subpolicies(self.space, *self.network.sample(n, generator), self.p)
 
     def copy(self) -> "Policy":
-        """Another policy with the same weights, which can be trained further without touching this one."""
+        """A copy that can be trained without changing this policy."""
         return copy.deepcopy(self)
 
     def with_statistics(self, statistics: dict[str, Any]) -> "Policy":
@@ -93,7 +93,7 @@ class Policy:
         return replace(self, statistics=statistics)
 
     def save(self, path: str | Path) -> None:
-        """Write the policy to a `.safetensors` file, whole or not at all; equal policies give equal bytes."""
+        """Write the policy to a `.safetensors` file atomically; equal policies give equal bytes."""
         if not np.isfinite(self.network.flat).all():
             raise CoviewsError("the policy has weights that are not finite: it is not worth keeping")
         description = {
@@ -113,11 +113,12 @@ AnyPolicy = Policy | TiltedPolicy
 
 
 def load_policy(path: str | Path) -> AnyPolicy:
-    """Read a policy of any kind that its `save` wrote; nothing in the file is executed."""
+    """Read a policy file of any kind; nothing in the file is executed."""
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
-            described = read_description(file)
-            return read_tilted(file, described) if described.get("policy") == TABLE else _read(file, described)
+            description = read_description(file)
+            read = read_tilted if description.get("policy") == TABLE else _read
+            return read(file, description)
     except FileNotFoundError as error:
         raise CoviewsError(f"there is no policy file {path}") from error
     except CoviewsError as error:
@@ -128,20 +129,20 @@ def load_policy(path: str | Path) -> AnyPolicy:
         raise CoviewsError(f"cannot use the policy file {path}: its description is wrong ({error!r})") from error
 
 
-def _read(file: Any, described: dict[str, Any]) -> Policy:
-    where = read_space(described["space"])
-    settings = NetworkSettings(**described["network"])
-    shapes = weight_shapes(settings, len(where.ops), where.levels)
+def _read(file: Any, description: dict[str, Any]) -> Policy:
+    space = read_space(description["space"])
+    settings = NetworkSettings(**description["network"])
+    shapes = weight_shapes(settings, len(space.ops), space.levels)
     weights = {name: read_weight(file, name, shape) for name, shape in shapes.items()}
-    made = Policy.untrained(
-        where,
+    policy = Policy.untrained(
+        space,
         np.random.default_rng(0),
-        kind=described["kind"],
-        views=described["views"],
-        steps=described["steps"],
-        p=described["p"],
+        kind=description["kind"],
+        views=description["views"],
+        steps=description["steps"],
+        p=description["p"],
         settings=settings,
     )
-    made.network.flat[:] = np.concatenate([w.ravel() for w in weights.values()])
-    made.statistics.update(described["statistics"])
-    return made
+    policy.network.flat[:] = np.concatenate([w.ravel() for w in weights.values()])
+    policy.statistics.update(description["statistics"])
+    return policy

@@ -1,8 +1,8 @@
 """A one-layer LSTM and its gradient, in NumPy.
 
-A search takes thousands of gradient steps on a few dozen tokens each. At that size the time goes into the
-calls, not into the arithmetic, and NumPy's cost a fraction of those of a tensor library that records them for
-differentiation. It also keeps the policy on the CPU, wherever the encoder is.
+A search takes thousands of gradient steps on a few dozen tokens each. At that size calls take longer than arithmetic,
+and a call of NumPy takes a fraction of the time of one that autograd records (benchmarks/search.py --part network
+measures both). It also keeps the policy on the CPU, wherever the encoder is.
 """
 
 import functools
@@ -15,7 +15,7 @@ Array = NDArray[np.floating]
 
 
 class States(NamedTuple):
-    """What the gradient needs of a pass over the T steps of m sequences."""
+    """The states of a pass over the T steps of m sequences, for the gradient."""
 
     gates: Array  # (T, m, 4H): the input, forget and output gates and the candidate
     hidden: Array  # (T + 1, m, H), from the zero state on
@@ -24,7 +24,7 @@ class States(NamedTuple):
 
 
 def step(gates: Array, cells: Array, next_cells: Array, squashed: Array, hidden: Array) -> None:
-    """One step, written into the last three arguments; `gates` become what the nonlinearities make of them."""
+    """One step, written into the last three arguments; the nonlinearities are applied to `gates` in place."""
     h = cells.shape[1]
     scale, shift = _one_tanh(h, gates.dtype)
     gates *= scale
@@ -40,7 +40,7 @@ def step(gates: Array, cells: Array, next_cells: Array, squashed: Array, hidden:
 def forward(gates: Array, recurrent: Array) -> States:
     """All steps from the zero state.
 
-    gates: (T, m, 4H), what the inputs and the bias add to the gates; overwritten.
+    gates: (T, m, 4H), the part of the gates from the inputs and the bias; overwritten.
     recurrent: (H, 4H).
     """
     steps, m, h = len(gates), gates.shape[1], len(recurrent)
@@ -81,7 +81,7 @@ def backward(states: States, recurrent: Array, d_hidden: Array) -> tuple[Array, 
 
 @functools.cache
 def _one_tanh(h: int, dtype: np.dtype) -> tuple[Array, Array]:
-    """Scale and shift, so that one tanh serves all four: sigmoid(x) = tanh(x / 2) / 2 + 1 / 2."""
+    """Scale and shift that let one tanh compute all four gates: sigmoid(x) = tanh(x / 2) / 2 + 1 / 2."""
     sigmoids_and_tanh = [3 * h, h]
     scale = np.repeat(np.array([0.5, 1.0], dtype), sigmoids_and_tanh)
     shift = np.repeat(np.array([0.5, 0.0], dtype), sigmoids_and_tanh)

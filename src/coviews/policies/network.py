@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from coviews.errors import CoviewsError
-from coviews.policies import blas, lstm
+from coviews.policies import lstm
+from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.lstm import Array
 
 LONGEST = 1024  # steps in all: beyond it, a number in a call or in a file is surely a mistake
@@ -87,7 +88,7 @@ class PolicyNetwork:
         self.cooperative = cooperative
         self._length = views * steps if cooperative else steps  # T, of one sequence
         self.has_magnitude = np.array(has_magnitude, bool)
-        self._counts = self.has_magnitude | (not self.settings.masked)  # (n_ops,), whose level counts
+        self.counts = self.has_magnitude | (not self.settings.masked)  # (n_ops,), whose level counts
         self._one_hot = np.eye(n_ops + 1 + n_levels + 1, dtype=np.float32)  # (K, K), each kind ends with its start
         self._shapes = weight_shapes(self.settings, n_ops, n_levels)
         self.flat: Array = self._initial(generator)  # all weights in one row: a step of Adam is one formula
@@ -105,9 +106,9 @@ class PolicyNetwork:
 
     def astype(self, dtype: DTypeLike) -> "PolicyNetwork":
         """A copy that computes in another precision."""
-        made = copy.copy(self)
-        made.flat, made._one_hot = self.flat.astype(dtype), self._one_hot.astype(dtype)
-        return made
+        network = copy.copy(self)
+        network.flat, network._one_hot = self.flat.astype(dtype), self._one_hot.astype(dtype)
+        return network
 
     def split(self, flat: Array) -> dict[str, Array]:
         """Weights by name, as views into `flat`: the network's own, or a gradient."""
@@ -122,21 +123,15 @@ class PolicyNetwork:
         """Draw operations and levels, each (n, V, S), for n images."""
         uniform = generator.random((n, self.views * self.steps, 2)).reshape(-1, self._length, 2)  # (m, T, 2)
         ops, levels = np.empty((2, *uniform.shape[:2]), np.int64)
-        hidden, before, after, squashed = np.zeros((4, len(uniform), self.settings.hidden), self.flat.dtype)
-        w = self.split(self.flat)
-        token = self._tokens(np.full(len(ops), self.n_ops), np.full(len(ops), self.n_levels))  # the start
-        with blas.one_thread():
-            table = _input_table(w)
+        with one_blas_thread():
+            sequences = Sequences(self, len(uniform))
             for t in range(self._length):
-                gates = token @ table
-                gates += hidden @ w["recurrent"]
-                lstm.step(gates, before, after, squashed, hidden)
-                before, after = after, before
-                ops[:, t] = _op_choice(w, hidden).draw(uniform[:, t, 0])
-                seen = _seen_by_level_head(w, hidden, self._one_hot[ops[:, t], : self.n_ops])
+                ops[:, t] = sequences.op_choice().draw(uniform[:, t, 0])
                 # where the level has no effect it is 0, so that what does the same is the same
-                levels[:, t] = _level_choice(w, seen).draw(uniform[:, t, 1]) * self._counts[ops[:, t]]
-                token = self._tokens(ops[:, t], levels[:, t])
+                level = sequences.level_choice(self._one_hot[ops[:, t], : self.n_ops])
+                levels[:, t] = level.draw(uniform[:, t, 1]) * self.counts[ops[:, t]]
+                if t < self._length - 1:
+                    sequences.append(ops[:, t], levels[:, t])
         return ops.reshape(n, self.views, self.steps), levels.reshape(n, self.views, self.steps)
 
     def evaluate(self, ops: NDArray[np.integer], levels: NDArray[np.integer]) -> Evaluation:
@@ -154,19 +149,19 @@ class PolicyNetwork:
         history = np.empty((2, length + 1, m), np.int64)  # the start, then the drawn operations and levels
         history[:, 0] = [[self.n_ops], [self.n_levels]]
         history[0, 1:] = ops.reshape(m, length).T
-        counts = self._counts[history[0, 1:]]
+        counts = self.counts[history[0, 1:]]
         np.multiply(levels.reshape(m, length).T, counts, out=history[1, 1:])
-        tokens = self._tokens(*history.reshape(2, -1))  # ((T + 1) * m, K)
-        inputs, chosen = tokens[:-m], tokens[m:]
-        chosen_op, chosen_level = chosen[:, : self.n_ops], chosen[:, self.n_ops + 1 : -1]
+        tokens = self.tokens(*history.reshape(2, -1))  # ((T + 1) * m, K)
+        inputs, outputs = tokens[:-m], tokens[m:]
+        op_outputs, level_outputs = outputs[:, : self.n_ops], outputs[:, self.n_ops + 1 : -1]
         counts = counts.reshape(-1, 1).astype(self.flat.dtype)
 
         w = self.split(self.flat)
         states = lstm.forward((inputs @ _input_table(w)).reshape(length, m, 4 * h), w["recurrent"])
         hidden = states.hidden[1:].reshape(-1, h)
-        seen = _seen_by_level_head(w, hidden, chosen_op)
-        op, level = _op_choice(w, hidden), _level_choice(w, seen)
-        log_prob = op.log_prob(chosen_op) + counts * level.log_prob(chosen_level)
+        head_input = _level_head_input(w, hidden, op_outputs)
+        op, level = _Choice(_op_logits(w, hidden)), _Choice(_level_logits(w, head_input))
+        log_prob = op.log_prob(op_outputs) + counts * level.log_prob(level_outputs)
         entropy = op.entropy + counts * level.entropy
 
         def per_step(d: ArrayLike) -> Array:
@@ -179,15 +174,15 @@ class PolicyNetwork:
             flat = np.empty_like(self.flat)
             d = self.split(flat)
             d_log, d_ent = per_step(d_log_prob), per_step(d_entropy) / (self.views * self.steps)
-            d_op = op.gradient(chosen_op, d_log, d_ent)
-            d_level = level.gradient(chosen_level, d_log * counts, d_ent * counts)
+            d_op = op.gradient(op_outputs, d_log, d_ent)
+            d_level = level.gradient(level_outputs, d_log * counts, d_ent * counts)
             np.matmul(hidden.T, d_op, out=d["op_head"])
-            np.matmul(seen.T, d_level, out=d["level_head"])
+            np.matmul(head_input.T, d_level, out=d["level_head"])
             d_op.sum(0, out=d["op_bias"])
             d_level.sum(0, out=d["level_bias"])
             d_hidden = d_level @ w["level_head"].T
             if "drawn_op" in d:
-                np.matmul(chosen_op.T, d_hidden, out=d["drawn_op"])
+                np.matmul(op_outputs.T, d_hidden, out=d["drawn_op"])
             d_hidden += d_op @ w["op_head"].T
             d_gates, d["recurrent"][:] = lstm.backward(states, w["recurrent"], d_hidden.reshape(length, m, h))
             _write_input_gradient(w, inputs.T @ d_gates.reshape(-1, 4 * h), d)
@@ -197,11 +192,58 @@ class PolicyNetwork:
             log_prob.reshape(length, n, -1).sum((0, 2)), entropy.reshape(length, n, -1).mean((0, 2)), gradient
         )
 
-    def _tokens(self, ops: NDArray[np.int64], levels: NDArray[np.int64]) -> Array:
+    def tokens(self, ops: NDArray[np.int64], levels: NDArray[np.int64]) -> Array:
         """What the network reads of a step: the one-hot of its operation and of its level side by side (.., K)."""
         tokens = self._one_hot[ops]
         tokens += self._one_hot[self.n_ops + 1 + levels]
         return tokens
+
+
+class NextStep(NamedTuple):
+    """Logits of the next step of m sequences."""
+
+    op: Array  # (m, O)
+    level: Array  # (m, L), a part of the level's logits: to be added to the row of the operation in `level_by_op`
+    level_by_op: Array  # (O, L); zeros where the level is drawn without knowing the operation
+
+
+class Sequences:
+    """Sequences that grow step by step, and what the network expects of the next step of each."""
+
+    def __init__(self, network: PolicyNetwork, m: int = 1) -> None:
+        """Begin m sequences, which have the start's token only."""
+        self._network, self._weights = network, network.split(network.flat)
+        self._table = _input_table(self._weights)
+        self._hidden, self._cells = np.zeros((2, m, network.settings.hidden), network.flat.dtype)
+        self.append(np.full(m, network.n_ops), np.full(m, network.n_levels))
+
+    def append(self, ops: NDArray[np.int64], levels: NDArray[np.int64]) -> None:
+        """Add a step to each sequence: its operation and its level, each (m,)."""
+        gates = self._network.tokens(ops, levels) @ self._table
+        gates += self._hidden @ self._weights["recurrent"]
+        cells, squashed = np.empty((2, *self._cells.shape), self._cells.dtype)
+        lstm.step(gates, self._cells, cells, squashed, self._hidden)
+        self._cells = cells
+
+    def select(self, indices: NDArray[np.int64]) -> None:
+        """Go on with these sequences, of which some may be there several times."""
+        self._hidden, self._cells = self._hidden[indices], self._cells[indices]
+
+    def op_choice(self) -> "_Choice":
+        """The distribution of the next operation."""
+        return _Choice(_op_logits(self._weights, self._hidden))
+
+    def level_choice(self, drawn_op: Array) -> "_Choice":
+        """The distribution of the next level, given the operation as one-hot rows (m, O)."""
+        w = self._weights
+        return _Choice(_level_logits(w, _level_head_input(w, self._hidden, drawn_op)))
+
+    def logits(self) -> NextStep:
+        """The logits of everything that can come next."""
+        w = self._weights
+        unconditioned = np.zeros((self._network.n_ops, self._network.n_levels), self._hidden.dtype)
+        by_op = w["drawn_op"] @ w["level_head"] if "drawn_op" in w else unconditioned
+        return NextStep(_op_logits(w, self._hidden), _level_logits(w, self._hidden), by_op)
 
 
 def weight_shapes(settings: NetworkSettings, n_ops: int, n_levels: int) -> dict[str, tuple[int, ...]]:
@@ -250,13 +292,13 @@ class _Choice:
         self.p, self.log_p = p, logits
         self.entropy = -(p * logits).sum(1, keepdims=True)  # (k, 1)
 
-    def log_prob(self, chosen: Array) -> Array:
+    def log_prob(self, one_hot: Array) -> Array:
         """Of what a one-hot row chooses (k, 1)."""
-        return (chosen * self.log_p).sum(1, keepdims=True)
+        return (one_hot * self.log_p).sum(1, keepdims=True)
 
-    def gradient(self, chosen: Array, d_log_prob: Array, d_entropy: Array) -> Array:
+    def gradient(self, one_hot: Array, d_log_prob: Array, d_entropy: Array) -> Array:
         """By the logits, given that by log_prob and by entropy, each (k, 1)."""
-        return chosen * d_log_prob - self.p * (d_log_prob + d_entropy * (self.log_p + self.entropy))
+        return one_hot * d_log_prob - self.p * (d_log_prob + d_entropy * (self.log_p + self.entropy))
 
     def draw(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
         """The inverse of the cumulative distribution at (k,) numbers of 0..1."""
@@ -265,13 +307,13 @@ class _Choice:
         return (cumulative[:, :-1] < uniform[:, None] * cumulative[:, -1:]).sum(1)
 
 
-def _op_choice(w: dict[str, Array], hidden: Array) -> _Choice:
-    return _Choice(hidden @ w["op_head"] + w["op_bias"])
+def _op_logits(w: dict[str, Array], hidden: Array) -> Array:
+    return hidden @ w["op_head"] + w["op_bias"]
 
 
-def _seen_by_level_head(w: dict[str, Array], hidden: Array, drawn_op: Array) -> Array:
+def _level_head_input(w: dict[str, Array], hidden: Array, drawn_op: Array) -> Array:
     return hidden + drawn_op @ w["drawn_op"] if "drawn_op" in w else hidden
 
 
-def _level_choice(w: dict[str, Array], seen: Array) -> _Choice:
-    return _Choice(seen @ w["level_head"] + w["level_bias"])
+def _level_logits(w: dict[str, Array], head_input: Array) -> Array:
+    return head_input @ w["level_head"] + w["level_bias"]

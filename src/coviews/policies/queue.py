@@ -27,9 +27,9 @@ class PolicyQueue:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """The probability of each policy that is there, the newest first."""
-        falling = self.p * (1 - self.p) ** np.arange(len(self))
-        return falling / falling.sum()
+        """The probability of each policy, the newest first."""
+        weights = self.p * (1 - self.p) ** np.arange(len(self))
+        return weights / weights.sum()
 
     def push(self, policy: AnyPolicy) -> None:
         """Add the newest policy; the oldest leaves if the queue is full."""
@@ -48,11 +48,11 @@ class PolicyQueue:
             raise CoviewsError("the queue has no policy yet: push one before you draw from it")
         newest = self.policies[0]
         ops, levels = np.empty((2, n, newest.views, newest.steps), np.int16)
-        which = generator.choice(len(self), n, p=self.weights)
+        sources = generator.choice(len(self), n, p=self.weights)  # (n,), the policy of each image
         for i, policy in enumerate(self.policies):
-            mine = np.flatnonzero(which == i)
-            drawn = policy.sample(len(mine), generator)
-            ops[mine], levels[mine] = drawn.ops, drawn.levels
+            images = np.flatnonzero(sources == i)
+            subpolicies = policy.sample(len(images), generator)
+            ops[images], levels[images] = subpolicies.ops, subpolicies.levels
         return Subpolicies(newest.space, ops, levels, newest.p)
 
 

@@ -16,11 +16,11 @@ from coviews.ops.space import Space, space
 
 @dataclass(frozen=True, eq=False)
 class Subpolicies:
-    """Operations and levels for a batch; step `s` of view `v` of image `b` stands at `[b, v, s]`."""
+    """Operations and levels for a batch; those of step `s` of view `v` of image `b` are at `[b, v, s]`."""
 
     space: Space
-    ops: NDArray[np.integer]  # (B, V, S), indices into space.ops; kept as int16
-    levels: NDArray[np.integer]  # (B, V, S), indices into space.values[op]; kept as int16
+    ops: NDArray[np.integer]  # (B, V, S), indices into space.ops; stored as int16
+    levels: NDArray[np.integer]  # (B, V, S), indices into space.values[op]; stored as int16
     p: float = 1.0  # each step is applied with this probability
 
     def __post_init__(self) -> None:
@@ -35,9 +35,9 @@ class Subpolicies:
                     f"subpolicy {name} must be 0..{limit - 1} in the space {self.space.name!r}, "
                     f"but reach from {array.min()} to {array.max()}"
                 )
-            kept = np.array(array, np.int16)  # a copy that stays as it was checked: the kernels trust it
-            kept.flags.writeable = False
-            object.__setattr__(self, name, kept)
+            checked = np.array(array, np.int16)  # a read-only copy: the kernels rely on what was checked
+            checked.flags.writeable = False
+            object.__setattr__(self, name, checked)
         if self.ops.shape != self.levels.shape:
             raise CoviewsError(f"ops {self.ops.shape} and levels {self.levels.shape} differ in shape")
         if not 0 <= self.p <= 1:
@@ -72,14 +72,14 @@ class Subpolicies:
         )
 
     def applied(self, generator: np.random.Generator) -> "Subpolicies":
-        """Flip each step's coin: what is not applied becomes Identity, and p becomes 1."""
+        """Draw which steps are applied: the others become Identity, and p becomes 1."""
         if self.p == 1:
             return self
         keep = generator.random(self.ops.shape, dtype=np.float32) < self.p
         return Subpolicies(self.space, np.where(keep, self.ops, self.space.identity), self.levels)
 
     def texts(self) -> list[str]:
-        """One line an image, such as `Rotate -18 deg, Solarize 128 | Equalize, Cutout 0.1`."""
+        """One line for each image, such as `Rotate -18 deg, Solarize 128 | Equalize, Cutout 0.1`."""
         describe = self.space.describe
         return [
             " | ".join(
@@ -111,11 +111,10 @@ class Subpolicies:
         """The inverse of `to_json`, for the built-in spaces."""
         try:
             data = json.loads(text)
-            made = space(data["space"], levels=data["levels"])
-            steps = [
-                [[(made.index(o), operator.index(k)) for o, k in v] for v in image] for image in data["subpolicies"]
-            ]
-            return cls._from_steps(steps, made, float(data["p"]))
+            operations = space(data["space"], levels=data["levels"])
+            index = operations.index
+            steps = [[[(index(o), operator.index(k)) for o, k in v] for v in image] for image in data["subpolicies"]]
+            return cls._from_steps(steps, operations, float(data["p"]))
         except CoviewsError:
             raise
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
@@ -133,7 +132,7 @@ class Subpolicies:
 
 
 class ViewSource(Protocol):
-    """Anything that draws what is done to n images."""
+    """Anything that draws subpolicies."""
 
     def sample(self, n: int, generator: np.random.Generator) -> Subpolicies:
         """Draw subpolicies for n images; the same generator state gives the same draw."""

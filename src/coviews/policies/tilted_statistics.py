@@ -1,4 +1,4 @@
-"""What a tilted policy prefers: exact where its prior is uniform and a view has one or two steps, else from draws."""
+"""What a tilted policy prefers: exact for a uniform prior of one or two steps a view, otherwise from draws."""
 
 from typing import NamedTuple
 
@@ -11,14 +11,12 @@ from coviews.policies.tilted import Tilt, TiltedPolicy, level_bins
 
 Numbers = NDArray[np.float64]
 
-_STATES = (
-    40_000  # of one view: what can be done to it; each is looked at with each combination of the other's operations
-)
+_STATES = 40_000  # of one view that are enumerated at most: each is combined with all operations of the other view
 _DRAWS = 200_000
-_STEEP = 600.0
+_STEEP = 600.0  # exponents beyond it would overflow
 
 
-class Found(NamedTuple):
+class TiltedStatistics(NamedTuple):
     """Probabilities of what is applied; see `PolicyStatistics`."""
 
     space: Space  # with a level for each bin
@@ -29,7 +27,7 @@ class Found(NamedTuple):
 
 
 class _States(NamedTuple):
-    """All that can be done to one view, in blocks that have their operations in common, in ascending order of loss."""
+    """All that can be done to one view, in blocks of the same operations, each sorted by what it adds to the loss."""
 
     ops: NDArray[np.int64]  # (n, S)
     bins: NDArray[np.int64]  # (n, S)
@@ -38,8 +36,8 @@ class _States(NamedTuple):
     starts: NDArray[np.int64]  # (blocks + 1,)
 
 
-def tilted_statistics(policy: TiltedPolicy, generator: np.random.Generator) -> Found:
-    """The statistics of a tilted policy; the generator is used only where not every state can be looked at."""
+def tilted_statistics(policy: TiltedPolicy, generator: np.random.Generator) -> TiltedStatistics:
+    """The statistics of a tilted policy; the generator is used only where there are too many states to enumerate."""
     prior, space = policy.prior, policy.space
     each = np.where(space.has_magnitude, policy.effects.steps.shape[2], 1).sum()
     if not isinstance(prior, Uniform) or prior.steps > 2 or each**prior.steps > _STATES:
@@ -49,12 +47,12 @@ def tilted_statistics(policy: TiltedPolicy, generator: np.random.Generator) -> F
         view, blocks = _pairs_together(policy, states)
         plain = np.add.reduceat(states.p, states.starts[:-1])
         view, blocks = keep * states.p + (1 - keep) * view, keep * np.outer(plain, plain) + (1 - keep) * blocks
-    else:  # each view is the prior's or not, whatever the other is
+    else:  # whether a view is drawn from the prior does not depend on the other view
         view = states.p * np.exp((policy.tilt(policy.effects.constant + 2 * states.added) - policy.tilt.top) / 2)
         view = keep * states.p + (1 - keep) * view / view.sum()
         alone = np.add.reduceat(view, states.starts[:-1])
         blocks = np.outer(alone, alone)
-    return _gathered(policy, states, view, blocks)
+    return _sum_states(policy, states, view, blocks)
 
 
 def _states(policy: TiltedPolicy, prior: Uniform) -> _States:
@@ -81,8 +79,8 @@ def _pairs_together(policy: TiltedPolicy, states: _States) -> tuple[Numbers, Num
     own = states.ops[firsts]  # (blocks, S)
     view, blocks = np.zeros(len(states.p)), np.zeros((len(sizes), len(sizes)))
     for i, (first, last) in enumerate(zip(firsts, states.starts[1:], strict=True)):
-        met = policy.effects.pairs[own[i][:, None, None], own.T[None]].sum((0, 1), dtype=np.float64)  # (blocks,)
-        others = policy.effects.constant + met[block] + states.added  # (n,), what is added to the other view's
+        between = policy.effects.pairs[own[i][:, None, None], own.T[None]].sum((0, 1), dtype=np.float64)  # (blocks,)
+        others = policy.effects.constant + between[block] + states.added  # (n,), the loss without this view's part
         weights = _summed(policy.tilt, states.added[first:last], states.p[first:last], others) * states.p
         view += weights
         blocks[i] = np.add.reduceat(weights, firsts)
@@ -101,13 +99,13 @@ def _summed(tilt: Tilt, x: Numbers, p: Numbers, others: Numbers) -> Numbers:
     even = np.concatenate([[0.0], np.cumsum(p)])
     total = even[last] - even[first]
     if rise > 0:
-        chosen = np.flatnonzero(first)
-        before = np.cumsum(p * np.exp(rise * (x - x[-1])))[first[chosen] - 1]
-        total[chosen] += before * np.exp(rise * (others[chosen] + x[-1] - low))
+        rising = np.flatnonzero(first)
+        before = np.cumsum(p * np.exp(rise * (x - x[-1])))[first[rising] - 1]
+        total[rising] += before * np.exp(rise * (others[rising] + x[-1] - low))
     if fall > 0:
-        chosen = np.flatnonzero(last < len(x))
-        after = np.cumsum((p * np.exp(-fall * (x - x[0])))[::-1])[::-1][last[chosen]]
-        total[chosen] += after * np.exp(-fall * (others[chosen] + x[0] - high))
+        falling = np.flatnonzero(last < len(x))
+        after = np.cumsum((p * np.exp(-fall * (x - x[0])))[::-1])[::-1][last[falling]]
+        total[falling] += after * np.exp(-fall * (others[falling] + x[0] - high))
     return total
 
 
@@ -121,8 +119,8 @@ def _parts(tilt: Tilt) -> tuple[float, float, float, float]:
     return -np.inf, np.inf, 0.0, 0.0
 
 
-def _gathered(policy: TiltedPolicy, states: _States, view: Numbers, blocks: Numbers) -> Found:
-    """Sums over the states of a view, and over pairs of blocks."""
+def _sum_states(policy: TiltedPolicy, states: _States, view: Numbers, blocks: Numbers) -> TiltedStatistics:
+    """The statistics, from the probabilities of a view's states (n,) and of pairs of blocks (blocks, blocks)."""
     steps, n_ops, n_bins = policy.effects.steps.shape
     ops, levels = np.zeros((steps, n_ops)), np.zeros((steps, n_ops, n_bins))
     own = np.eye(n_ops)[states.ops[states.starts[:-1]]]  # (blocks, S, O)
@@ -132,10 +130,10 @@ def _gathered(policy: TiltedPolicy, states: _States, view: Numbers, blocks: Numb
     ops = levels.sum(2)
     levels[:, ~policy.space.has_magnitude] = 0
     pairs = np.einsum("iso,ij,jtq->stoq", own, blocks, own, optimize=True)
-    return Found(_coarse(policy.space), np.stack([ops, ops]), np.stack([levels, levels]), pairs, 0.0)
+    return TiltedStatistics(_coarse(policy.space), np.stack([ops, ops]), np.stack([levels, levels]), pairs, 0.0)
 
 
-def _by_draws(policy: TiltedPolicy, generator: np.random.Generator) -> Found:
+def _by_draws(policy: TiltedPolicy, generator: np.random.Generator) -> TiltedStatistics:
     steps, n_ops, n_bins = policy.effects.steps.shape
     drawn = policy.sample(_DRAWS, generator)
     ops, bins = drawn.ops.astype(np.int64), level_bins(policy.space.levels)[drawn.levels]
@@ -150,11 +148,11 @@ def _by_draws(policy: TiltedPolicy, generator: np.random.Generator) -> Found:
     if not policy.cooperative:
         pairs = shares[0][:, None, :, None] * shares[1][None, :, None, :]
     error = float(np.sqrt(shares * (1 - shares) / _DRAWS).max())
-    return Found(_coarse(policy.space), shares, levels, pairs, error)
+    return TiltedStatistics(_coarse(policy.space), shares, levels, pairs, error)
 
 
 def _coarse(space: Space) -> Space:
     """The same space with a level for each bin."""
     bins = int(level_bins(space.levels)[-1]) + 1
-    chosen = np.rint(np.arange(bins) * (space.levels - 1) / (bins - 1)).astype(np.int64)
-    return Space(space.name, space.ops, space.values[:, chosen])
+    levels = np.rint(np.arange(bins) * (space.levels - 1) / (bins - 1)).astype(np.int64)
+    return Space(space.name, space.ops, space.values[:, levels])

@@ -1,1 +1,1 @@
-"""What a person looks at: contact sheets, statistics of policies, plots."""
+"""The page of a run, and the charts on it; it reads run folders."""

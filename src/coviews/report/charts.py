@@ -1,4 +1,4 @@
-"""What is drawn, whoever draws it: lines, matrices and bars with their words; plotly and matplotlib render them."""
+"""Descriptions of charts: lines, matrices and bars. Plotly draws them on the page, matplotlib in files."""
 
 from dataclasses import dataclass, field
 
@@ -9,13 +9,13 @@ Values = list[list[float | None]]
 
 @dataclass(frozen=True)
 class Line:
-    """One line; a faint one is there for comparison and has no entry in the legend."""
+    """One line; a faint one is for comparison, and has no entry in the legend."""
 
     name: str
     x: list[float]
     y: list[float]
     faint: bool = False
-    shade: float | None = None  # its place in 0..1 of an ordered colour scale, where lines have an order
+    shade: float | None = None  # its place in 0..1 on a colour scale, if the lines have an order
     dashed: bool = False
 
 
@@ -28,13 +28,13 @@ class LineChart:
     x_title: str
     y_title: str
     lines: list[Line]
-    alt: str  # what one would tell who cannot see it
-    percent: bool = False  # y are shares
+    alt: str  # its content in words
+    percent: bool = False  # whether y are shares
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A table of numbers as colours."""
+    """A matrix of numbers as colours."""
 
     key: str
     title: str
@@ -44,10 +44,10 @@ class Matrix:
     rows: list[str]
     values: Values
     alt: str
-    form: str = ".1%"  # of a value
-    around: float | None = None  # the value in the middle of a scale with two ends
+    form: str = ".1%"  # the format of a value
+    around: float | None = None  # the value in the middle of a diverging scale
     limits: tuple[float, float] | None = None
-    texts: list[list[str]] = field(default_factory=list)  # what stands for each cell, if not row and column
+    texts: list[list[str]] = field(default_factory=list)  # of each cell; by default its row and column
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,13 @@ Chart = LineChart | Matrix | BarChart
 
 
 def plain(array: np.ndarray, digits: int = 4) -> Values:
-    """Rows of numbers with so many digits, and None for what is not a number."""
+    """Rows of rounded numbers, with None for NaN."""
     return [[None if np.isnan(v) else round(float(v), digits) for v in row] for row in array]
 
 
-def smoothed(values: list[float], over: int) -> list[float]:
-    """The mean of each value and those before it, at most `over` in all."""
+def smoothed(values: list[float], window: int) -> list[float]:
+    """The mean of each value and the ones before it, at most `window` in all."""
     sums = np.concatenate([[0.0], np.cumsum(values)])
     ends = np.arange(1, len(values) + 1)
-    begins = np.maximum(0, ends - over)
+    begins = np.maximum(0, ends - window)
     return ((sums[ends] - sums[begins]) / (ends - begins)).tolist()

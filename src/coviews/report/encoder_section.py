@@ -1,17 +1,15 @@
-"""What the encoder makes of the run's images, for the page: its hardest and easiest pairs, nearest neighbours."""
+"""Sections of the page on the encoder: the hardest and the easiest pairs of views, and nearest neighbours."""
 
 from dataclasses import dataclass, field
-from html import escape
 
-from coviews.pictures.neighbour_sheet import Neighbour
-from coviews.pictures.neighbour_sheet import Row as NeighbourRow
-from coviews.report import sections
+from coviews.pictures.neighbour_sheet import Neighbour, NeighbourRow
 from coviews.report.gallery import Picture, picture
+from coviews.report.rendering import Section, render
 
 
 @dataclass(frozen=True)
 class ScoredPair:
-    """An image, a pair of its views, and how hard the encoder finds it."""
+    """An image, a pair of its views, and how hard the pair is for the encoder."""
 
     image: Picture
     views: list[Picture]
@@ -19,7 +17,7 @@ class ScoredPair:
 
 
 @dataclass(frozen=True)
-class PairTrial:
+class PairExamples:
     """The hardest pairs, the hardest of all first, and the easiest; or the reason why there are none."""
 
     hardest: list[ScoredPair] = field(default_factory=list)
@@ -29,8 +27,8 @@ class PairTrial:
 
 
 @dataclass(frozen=True)
-class NeighbourTrial:
-    """Some images with those that are most similar to them; or the reason why there are none."""
+class NeighbourExamples:
+    """Some images with those most similar to them; or the reason why there are none."""
 
     rows: list[NeighbourRow] = field(default_factory=list)
     about: str = ""
@@ -38,69 +36,51 @@ class NeighbourTrial:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """Both, or the reason why there is neither."""
+class EncoderExamples:
+    """Pairs and neighbours, or the reason why there is neither."""
 
-    pairs: PairTrial = field(default_factory=PairTrial)
-    neighbours: NeighbourTrial = field(default_factory=NeighbourTrial)
+    pairs: PairExamples = field(default_factory=PairExamples)
+    neighbours: NeighbourExamples = field(default_factory=NeighbourExamples)
     missing: str = ""
 
 
-def trial_parts(trial: Trial) -> list[tuple[str, str, str]]:
-    """Sections of the page: the key of each, its name in the menu, and its HTML."""
-    pairs, near = trial.pairs, trial.neighbours
-    if trial.missing:
-        body = sections.notes("Missing", [trial.missing])
-        return [("pairs", "Hard and easy", sections.section("pairs", "What the encoder sees", "", body))]
-    hard = sections.notes("Missing", [pairs.missing] if pairs.missing else [])
-    if not pairs.missing:
-        hard = _pairs("The hardest", pairs.hardest) + _pairs("The easiest", pairs.easiest)
-    alike = sections.notes("Missing", [near.missing] if near.missing else [])
-    if not near.missing:
-        alike = _neighbours(near.rows)
+@dataclass(frozen=True)
+class _NeighbourTile:
+    picture: Picture
+    role: str
+    kind: str
+    lines: tuple[str, ...]
+
+
+def encoder_sections(examples: EncoderExamples) -> list[Section]:
+    """The sections of the page."""
+    pairs, near = examples.pairs, examples.neighbours
+    if examples.missing:
+        body = render("missing.html", reason=examples.missing)
+        return [Section("pairs", "Hard and easy", "What the encoder sees", body)]
+    if pairs.missing:
+        pairs_body = render("missing.html", reason=pairs.missing)
+    else:
+        pairs_body = render("pairs.html", groups=[("The hardest", pairs.hardest), ("The easiest", pairs.easiest)])
+    if near.missing:
+        near_body = render("missing.html", reason=near.missing)
+    else:
+        rows = [
+            (_tile(row.query, "image"), [_tile(n, f"neighbour {i + 1}") for i, n in enumerate(row.neighbours)])
+            for row in near.rows
+        ]
+        has_classes = any(n.same is not None for row in near.rows for n in row.neighbours)
+        near_body = render("neighbours.html", rows=rows, has_classes=has_classes)
     return [
-        (
-            "pairs",
-            "Hard and easy",
-            sections.section("pairs", "The hardest and the easiest pairs of views", pairs.about, hard),
-        ),
-        (
-            "neighbours",
-            "Neighbours",
-            sections.section("neighbours", "Images that the encoder finds similar", near.about, alike),
-        ),
+        Section("pairs", "Hard and easy", "The hardest and the easiest pairs of views", pairs_body, pairs.about),
+        Section("neighbours", "Neighbours", "Images that the encoder finds similar", near_body, near.about),
     ]
 
 
-def _pairs(title: str, pairs: list[ScoredPair]) -> str:
-    made = "".join(
-        f'<div class="scored"><p>{escape(pair.score)}</p><div>'
-        f"{sections.tile(pair.image, 'image', called='image')}"
-        f"{''.join(sections.tile(v, f'view {i + 1}', called=f'view {i + 1}') for i, v in enumerate(pair.views))}"
-        "</div></div>"
-        for pair in pairs
+def _tile(neighbour: Neighbour, role: str) -> _NeighbourTile:
+    kind, remark = "", ""
+    if neighbour.same is not None:
+        kind, remark = ("same", " (the same class)") if neighbour.same else ("other", " (another class)")
+    return _NeighbourTile(
+        picture(neighbour.image, ", ".join(neighbour.lines)), f"{role}{remark}", kind, neighbour.lines
     )
-    return f'<h3 class="group">{escape(title)}</h3><div class="pairs">{made}</div>'
-
-
-def _neighbours(rows: list[NeighbourRow]) -> str:
-    known = any(n.same is not None for row in rows for n in row.neighbours)
-    key = (
-        '<p class="key"><span class="same"></span> of the same class <span class="other"></span> of another class</p>'
-        if known
-        else ""
-    )
-    made = "".join(
-        f'<div class="shown near"><div class="own"><p>image</p>{_tile(row.query, "image")}</div>'
-        f'<div class="beside"><p>most similar first</p><div>'
-        f"{''.join(_tile(n, f'neighbour {i + 1}') for i, n in enumerate(row.neighbours))}</div></div></div>"
-        for row in rows
-    )
-    return f'{key}<div class="gallery">{made}</div>'
-
-
-def _tile(shown: Neighbour, what: str) -> str:
-    kind = "" if shown.same is None else "same" if shown.same else "other"
-    told = "" if shown.same is None else " (the same class)" if shown.same else " (another class)"
-    made = picture(shown.image, ", ".join(shown.lines))
-    return sections.tile(made, f"{what}{told}", kind=kind, lines=shown.lines)

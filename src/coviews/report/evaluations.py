@@ -1,92 +1,104 @@
 """The evaluations of a run, as far as its evaluations.jsonl has them."""
 
-from html import escape
 from typing import Any
 
+from markupsafe import Markup
+
+from coviews.evaluation.measures import MEASURES, accuracy_measures, class_measures, quality_measures, title_of
 from coviews.report.charts import Chart, Matrix
 from coviews.report.record import RunRecord, number
-from coviews.report.sections import cards, notes, table
+from coviews.report.rendering import HtmlTable, render
 from coviews.report.summary import Fact, accuracy, results_of
 
 _CLASSES = 100  # more make no readable matrix
 
 
-def evaluation_parts(run: RunRecord) -> tuple[str, list[Chart]]:
+def evaluation_parts(run: RunRecord) -> tuple[Markup, list[Chart]]:
     """The last evaluation in numbers, all of them as a table, and the last confusion matrix."""
-    rows: list[list[str]] = []
-    charts: list[Chart] = []
-    for line in run.evaluations:
-        found = results_of(line)
-        label = " ".join(str(line[name])[:60] for name in ("time", "data") if isinstance(line.get(name), str))
-        baselines = found.get("baselines")
-        others = baselines.items() if isinstance(baselines, dict) else ()
-        for name, part in (("this encoder", found), *others):
-            values = [accuracy(part, kind) for kind in ("linear", "knn", "whole", "paper")]
-            if any(v is not None for v in values):
-                rows.append([label, str(name), *("" if v is None else f"{100 * v:.1f} %" for v in values)])
-        confused = _confusion(found)
-        charts = [confused] if confused is not None else charts
     if not run.evaluations:
-        return "", []
-    last = results_of(run.evaluations[-1])
-    listed = (
-        table(
-            ["evaluation", "features of", "linear probe", "kNN", "linear probe of whole images", "the paper's probe"],
-            rows,
-        )
-        if rows
-        else ""
+        return Markup(), []
+    evaluations = [results_of(line) for line in run.evaluations]
+    matrices = [matrix for results in evaluations if (matrix := _confusion(results)) is not None]
+    last = evaluations[-1]
+    body = render(
+        "evaluation.html",
+        facts=_facts(last),
+        evaluations=_accuracies(run),
+        classes=_by_class(last),
+        reasons=_reasons(last),
     )
-    return cards(_facts(last)) + listed + _by_class(last) + notes("Not measured", _reasons(last)), charts
+    return body, list(matrices[-1:])
 
 
-def _facts(found: dict[str, Any]) -> list[Fact]:
-    named = (("linear", "Linear probe"), ("knn", "kNN"), ("paper", "The paper's probe"))
-    facts = [Fact(what, f"{100 * v:.1f} %") for key, what in named if (v := accuracy(found, key)) is not None]
-    tuned = found.get("finetune")
-    for share, part in tuned.items() if isinstance(tuned, dict) else ():
-        value = number(part, "accuracy")
+def _accuracies(run: RunRecord) -> HtmlTable:
+    """All evaluations: the accuracies of the encoder and of the baselines, by each measure that some of them has."""
+    rows: list[tuple[list[str], dict[str, float | None]]] = []
+    measures = accuracy_measures(main_first=True)
+    for line in run.evaluations:
+        results = results_of(line)
+        label = " ".join(str(line[name])[:60] for name in ("time", "data") if isinstance(line.get(name), str))
+        baselines = results.get("baselines")
+        others = baselines.items() if isinstance(baselines, dict) else ()
+        for name, part in (("this encoder", results), *others):
+            shares = {m.name: accuracy(part, m.name) for m in measures}
+            if any(share is not None for share in shares.values()):
+                rows.append(([label, title_of(str(name))], shares))
+    columns = [m for m in measures if any(shares[m.name] is not None for _, shares in rows)]
+    cells = [[*names, *(_percent(shares[m.name]) for m in columns)] for names, shares in rows]
+    return HtmlTable(["evaluation", "features of", *(m.title for m in columns)], cells)
+
+
+def _facts(results: dict[str, Any]) -> list[Fact]:
+    """A card for each measure of an evaluation; fine-tuning has one for each share of the labels."""
+    facts = []
+    for measure in accuracy_measures(main_first=True):
+        share = accuracy(results, measure.name)
+        if share is not None:
+            facts.append(Fact(measure.heading, _percent(share)))
+    tuned = results.get("finetune")
+    for part, tuning in tuned.items() if isinstance(tuned, dict) else ():
+        share = number(tuning, "accuracy")
+        if share is not None:
+            facts.append(Fact(f"{MEASURES['finetune'].heading} with {part} of the labels", _percent(share)))
+    for measure in quality_measures():
+        value = number(results.get("quality"), measure.name)
         if value is not None:
-            facts.append(Fact(f"Fine-tuned with {share} of the labels", f"{100 * value:.1f} %"))
-    quality = (("rankme", "RankMe", "dimensions that the features use"), ("alignment", "Alignment", "lower is closer"),
-               ("uniformity", "Uniformity", "lower is more even"))  # fmt: skip
-    for key, what, more in quality:
-        value = number(found.get("quality"), key)
-        if value is not None:
-            facts.append(Fact(what, f"{value:.3g}", more))
+            facts.append(Fact(measure.heading, f"{value:.3g} {measure.unit}".rstrip(), measure.meaning))
     return facts
 
 
-def _by_class(found: dict[str, Any]) -> str:
-    listed = found.get("per_class")
+def _by_class(results: dict[str, Any]) -> HtmlTable:
+    """The accuracy of each class by the measures that are always computed."""
+    listed, measures = results.get("per_class"), class_measures(main_first=True)
     rows = []
     for row in listed if isinstance(listed, list) else ():
         if isinstance(row, dict) and "class" in row:
-            values = [number(row, name) for name in ("images", "linear", "knn")]
-            shown = ["" if v is None else f"{v:,.0f}" if i == 0 else f"{100 * v:.1f} %" for i, v in enumerate(values)]
-            rows.append([str(row["class"]), *shown])
-    if not rows:
-        return ""
-    title = escape("Accuracy by class, in the last evaluation")
-    made = table(["class", "images", "linear probe", "kNN"], rows)
-    return f"<details><summary>{title}</summary>{made}</details>"
+            images = number(row, "images")
+            count = "" if images is None else f"{images:,.0f}"
+            rows.append([str(row["class"]), count, *(_percent(number(row, m.name)) for m in measures)])
+    return HtmlTable(["class", "images", *(m.title for m in measures)], rows)
 
 
-def _reasons(found: dict[str, Any]) -> list[str]:
-    listed = found.get("missing")
-    kept = [m for m in listed if isinstance(m, dict)] if isinstance(listed, list) else []
-    return [f"{m.get('name', '')}: {m.get('reason', '')}" for m in kept]
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f} %"
 
 
-def _confusion(found: dict[str, Any]) -> Matrix | None:
-    matrix, classes = found.get("confusion"), found.get("classes")
+def _reasons(results: dict[str, Any]) -> list[str]:
+    """Why something was not measured."""
+    listed = results.get("missing")
+    entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    return [f"{title_of(str(entry.get('name', '')))}: {entry.get('reason', '')}" for entry in entries]
+
+
+def _confusion(results: dict[str, Any]) -> Matrix | None:
+    matrix, classes = results.get("confusion"), results.get("classes")
     if not isinstance(matrix, list) or not isinstance(classes, list) or not 1 < len(classes) <= _CLASSES:
         return None
     n = len(classes)
-    whole = len(matrix) == n and all(
+    complete = len(matrix) == n and all(
         isinstance(row, list) and len(row) == n and all(number({"": v}, "") is not None for v in row) for row in matrix
     )
-    if not whole:
+    if not complete:
         return None
     names = [str(c) for c in classes]
     shares: list[list[float | None]] = [[round(v / (sum(row) or 1), 4) for v in row] for row in matrix]

@@ -1,7 +1,7 @@
 """Charts as files for papers, by matplotlib.
 
-Plotly makes pictures only with the help of a browser, which may be missing and may want a network; matplotlib draws
-the same charts anywhere, and the same chart gives the same bytes.
+Plotly needs a browser to make picture files, which may be missing. Matplotlib draws the same charts anywhere, and the
+same chart always gives the same bytes.
 """
 
 from collections.abc import Sequence
@@ -71,7 +71,7 @@ def _draw_lines(axes: Any, chart: LineChart) -> None:
             style = {"color": "0.7", "lw": 0.8, "ls": ":" if line.dashed else "-", "zorder": 1}
         else:
             own = PALETTE[coloured % len(PALETTE)] if line.shade is None else _rgb(shade(line.shade))
-            again = line.shade is None and coloured >= len(PALETTE)  # all colours were there before
+            again = line.shade is None and coloured >= len(PALETTE)  # all colours are used already
             marker = "o" if len(line.x) <= 30 else None
             style = {"color": own, "lw": 1.6, "marker": marker, "ms": 3, "ls": "--" if again else "-"}
             coloured += 1
@@ -86,16 +86,16 @@ def _draw_lines(axes: Any, chart: LineChart) -> None:
 
 
 def _draw_bars(axes: Any, chart: BarChart) -> None:
-    place, height, colours = np.arange(len(chart.labels)), 0.8 / len(chart.bars), bar_colours(len(chart.bars))
+    positions, height, colours = np.arange(len(chart.labels)), 0.8 / len(chart.bars), bar_colours(len(chart.bars))
     for i, (name, values) in enumerate(chart.bars.items()):
         axes.barh(
-            place + (i - (len(chart.bars) - 1) / 2) * height,
+            positions + (i - (len(chart.bars) - 1) / 2) * height,
             values,
             height,
             label=name,
             color=colours[i % len(colours)],
         )
-    axes.set_yticks(place, chart.labels)
+    axes.set_yticks(positions, chart.labels)
     axes.xaxis.set_major_formatter(_percent if chart.form.endswith("%") else "{x:g}")
     axes.invert_yaxis()
     axes.grid(axis="x", color="0.9", lw=0.6)
@@ -112,12 +112,12 @@ def _draw_matrix(figure: Any, axes: Any, chart: Matrix) -> None:
     if chart.around is not None:
         colours = LinearSegmentedColormap.from_list("diverging", [(place, colour) for place, colour in DIVERGING])
     low, high = chart.limits or (None, None)
-    shown = axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto")
+    image = axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto")
     every = max(1, len(chart.columns) // 24)
     axes.set_xticks(range(0, len(chart.columns), every), chart.columns[::every], rotation=90, fontsize=7)
     axes.set_yticks(range(len(chart.rows)), chart.rows, fontsize=7)
     axes.set_ylabel(chart.y_title)
-    figure.colorbar(shown, ax=axes, format=_percent if chart.form.endswith("%") else None)
+    figure.colorbar(image, ax=axes, format=_percent if chart.form.endswith("%") else None)
 
 
 def _percent(value: float, _: int | None = None) -> str:

@@ -1,4 +1,4 @@
-"""The user's own images, and pairs of views that the first, a middle and the last policy make of them."""
+"""Some of the run's images, and pairs of views that the first, a middle and the last policy make of them."""
 
 import base64
 import io
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from coviews.data.choice import varied
+from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
@@ -26,7 +26,7 @@ _LOADED = 64  # images of which some are shown
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture with what was done to it."""
+    """A picture, and the words below it: its name, or the operations applied to it."""
 
     uri: str
     width: int
@@ -36,7 +36,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Row:
+class GalleryRow:
     """An image and, for each source of views, its pair of views."""
 
     image: Picture
@@ -48,41 +48,42 @@ class Gallery:
     """Rows of pictures, or the reason why there are none."""
 
     heads: list[str]
-    rows: list[Row]
+    rows: list[GalleryRow]
     missing: str = ""
 
 
-def gallery(run: RunRecord, count: int = 6, seed: int = 0, images: ImageSet | None = None) -> Gallery:
+def make_gallery(run: RunRecord, count: int = 6, seed: int = 0, images: ImageSet | None = None) -> Gallery:
     """Draw views of some of the run's images.
 
-    images: those of the run, where they are in memory already.
+    images: the run's, if they are in memory.
     """
     try:
         settings = readable_settings(run)
-        some = run_images(run, settings, _LOADED, images)
+        loaded = gallery_images(run, settings, _LOADED, images)
         sources = _sources(run, settings)
         generator = np.random.default_rng(seed)
-        shown = some.subset(varied(some, count, generator))
-        words = captions(shown)
-        made = []
+        shown = loaded.subset(varied(loaded, count, generator))
+        names = captions(shown)
+        pairs = []  # of each source, for each image
         for source in sources.values():
-            done = source.sample(len(shown), generator).applied(generator)
-            made.append(pair_pictures(make_pairs(shown.images, done, settings, some.mean, generator), done))
+            subpolicies = source.sample(len(shown), generator).applied(generator)
+            views = make_pairs(shown.images, subpolicies, settings, loaded.mean, generator)
+            pairs.append(pair_pictures(views, subpolicies))
     except (CoviewsError, OSError) as error:
         return Gallery([], [], f"No images are shown: {str(error).splitlines()[0]}")
-    rows = [Row(picture(shown.images[i], words[i]), [pairs[i] for pairs in made]) for i in range(len(shown))]
+    rows = [GalleryRow(picture(shown.images[i], names[i]), [of[i] for of in pairs]) for i in range(len(shown))]
     return Gallery(list(sources), rows)
 
 
 def readable_settings(run: RunRecord) -> PretrainSettings:
-    """The run's settings, or an error where this version cannot read them."""
+    """The run's settings; an error if this version cannot read them."""
     if run.settings is None:
         raise CoviewsError("the run's settings cannot be read")
     return run.settings
 
 
-def run_images(run: RunRecord, settings: PretrainSettings, limit: int, images: ImageSet | None = None) -> ImageSet:
-    """At most `limit` of the run's images, spread evenly over all; of those in memory, if there are any."""
+def gallery_images(run: RunRecord, settings: PretrainSettings, limit: int, images: ImageSet | None = None) -> ImageSet:
+    """At most `limit` of the run's images, spread evenly over all; `images` are the run's, if they are in memory."""
     if images is not None:
         return load_images(images, limit=limit)
     if settings.data.startswith(FROM_PYTHON):
@@ -91,7 +92,7 @@ def run_images(run: RunRecord, settings: PretrainSettings, limit: int, images: I
     size = (int(sides[0]), int(sides[1])) if sides[0] and sides[1] else settings.size
     channels = number(run.start, "channels") or settings.channels
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the run itself told what is wrong with its images
+        warnings.simplefilter("ignore")  # the run itself warned about its images
         return load_images(
             settings.data, size=size, channels=int(channels) if channels else None, subset=settings.subset,
             subset_seed=settings.subset_seed, root=settings.data_root, cache=settings.cache, limit=limit,
@@ -99,7 +100,7 @@ def run_images(run: RunRecord, settings: PretrainSettings, limit: int, images: I
 
 
 def newest_source(run: RunRecord, settings: PretrainSettings) -> tuple[str, ViewSource]:
-    """Who made the views of the last epoch, and what to call it."""
+    """The name and the source of the views of the last epoch."""
     if not settings.learns_views or not run.alike:
         return list(_sources(run, settings).items())[-1]
     queue = PolicyQueue(settings.queue_size, settings.queue_p)
@@ -121,30 +122,30 @@ def make_pairs(
     return make_views(images, subpolicies, generator, crop=area, flip=flip, fill=fill)[:, :2]
 
 
-def pair_pictures(views: NDArray[np.uint8], done: Subpolicies) -> list[list[Picture]]:
-    """Each pair of views (N, 2, H, W, C) as pictures, with what was done to them: subpolicies as applied."""
-    lines = [" | ".join(text.split(" | ")[:2]) for text in done.texts()]
+def pair_pictures(views: NDArray[np.uint8], subpolicies: Subpolicies) -> list[list[Picture]]:
+    """Each pair of views (N, 2, H, W, C) as pictures, with the operations that were applied to them."""
+    lines = [" | ".join(text.split(" | ")[:2]) for text in subpolicies.texts()]
     return [
-        [picture(view, ", ".join(steps)) for view, steps in zip(two, view_steps(line), strict=True)]
-        for two, line in zip(views, lines, strict=True)
+        [picture(view, ", ".join(steps)) for view, steps in zip(pair, view_steps(line), strict=True)]
+        for pair, line in zip(views, lines, strict=True)
     ]
 
 
 def captions(images: ImageSet) -> list[str]:
-    """What each image is called: its class, or its file."""
+    """The name of each image: its class, or its file."""
     if images.labels is not None and images.classes is not None:
         return [images.classes[label] for label in images.labels]
     return [str(name) for name in images.names] if images.names else ["image"] * len(images)
 
 
 def _sources(run: RunRecord, settings: PretrainSettings) -> dict[str, ViewSource]:
-    """Who makes the views, by a heading."""
+    """The sources of the views that are shown, by their headings."""
     if settings.learns_views:
         epochs = sorted(run.policies)
         if not epochs:
             return {f"{settings.search.first_source} views of the warm-up": settings.first_source()}
-        chosen = sorted({epochs[0], epochs[len(epochs) // 2], epochs[-1]})
-        return {f"policy of epoch {epoch}": run.policies[epoch] for epoch in chosen}
+        shown = sorted({epochs[0], epochs[len(epochs) // 2], epochs[-1]})
+        return {f"policy of epoch {epoch}": run.policies[epoch] for epoch in shown}
     if settings.views.endswith(".safetensors"):
         return {"views of the policy that was given": load_policy(settings.views)}
     hard = settings.views == "hardviews"
@@ -157,7 +158,7 @@ def picture(pixels: NDArray[np.uint8], words: str) -> Picture:
     image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
     image.thumbnail((_SIDE, _SIDE))
     small = max(image.size) <= 96
-    kept = io.BytesIO()
-    image.save(kept, "PNG" if small else "JPEG", **({} if small else {"quality": 85}))
-    code = base64.b64encode(kept.getvalue()).decode()
+    content = io.BytesIO()
+    image.save(content, "PNG" if small else "JPEG", **({} if small else {"quality": 85}))
+    code = base64.b64encode(content.getvalue()).decode()
     return Picture(f"data:image/{'png' if small else 'jpeg'};base64,{code}", *image.size, small, words)

@@ -1,130 +1,129 @@
-"""`report.html`: all that is known of a run, or of several side by side, in one file that needs no network."""
+"""`report.html`: all that is known of a run, in one file that needs no network."""
 
 import base64
 import hashlib
-import html
 import importlib.metadata
 import importlib.resources
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from string import Template
 from typing import Any
+
+from markupsafe import Markup
 
 from coviews.data.imageset import ImageSet
 from coviews.errors import CoviewsError
 from coviews.files.atomic import write_whole
-from coviews.report import sections
 from coviews.report.charts import Chart
-from coviews.report.encoder_section import Trial, trial_parts
+from coviews.report.encoder_section import EncoderExamples, encoder_sections
 from coviews.report.evaluations import evaluation_parts
-from coviews.report.gallery import gallery
+from coviews.report.gallery import make_gallery
 from coviews.report.plotly_figures import changes, figure
-from coviews.report.policy_charts import favourites, over_epochs, policy_frames
-from coviews.report.record import RunRecord
+from coviews.report.policy_charts import PolicyFrame, favourites, over_epochs, policy_frames
+from coviews.report.record import RunRecord, search_measures
+from coviews.report.rendering import HtmlTable, Section, render
 from coviews.report.summary import facts, sentence
 from coviews.report.training_charts import search_charts, training_charts
-
-Part = tuple[str, str, str]  # the key of a section, its name in the menu, and its HTML
 
 
 def run_charts(run: RunRecord) -> list[Chart]:
     """Every chart of a run's page, each once."""
-    charts = [*training_charts(run), *search_charts(run), *_over_epochs(run), *policy_frames(run)[0]]
-    return [*charts, *evaluation_parts(run)[1]]
+    frames = policy_frames(run)
+    newest = frames[-1].charts if frames else []
+    searches = search_charts(run, search_measures(run))
+    return [
+        *training_charts(run),
+        *searches,
+        *_policies_over_epochs(run),
+        *_queues_over_epochs(run),
+        *newest,
+        *evaluation_parts(run)[1],
+    ]
 
 
-def run_page(run: RunRecord, *, trial: Trial | None = None, images: ImageSet | None = None, live: str = "") -> str:
+def run_page(
+    run: RunRecord, *, examples: EncoderExamples | None = None, images: ImageSet | None = None, live: str = ""
+) -> str:
     """The page of a run.
 
     Args:
         run: what is known of it.
-        trial: what its encoder makes of its images, if that was tried.
+        examples: what its encoder finds hard and similar, if that is to be shown.
         images: the run's, if they are in memory.
-        live: the page's version, if it is to ask its server for newer ones.
+        live: the page's version, if the page is to ask its server for newer ones.
     """
-    parts: list[Part] = []
-    charts: list[Chart] = []
-    training, searching, moving = training_charts(run), search_charts(run), _over_epochs(run)
-    newest, frames = policy_frames(run)
+    training, searches = training_charts(run), search_charts(run, search_measures(run))
+    policies, queues, frames = _policies_over_epochs(run), _queues_over_epochs(run), policy_frames(run)
+    evaluation, confusion = evaluation_parts(run)
+    sections: list[Section] = []
     if training:
         about = "The contrastive loss depends on how hard the views are: it may rise when a policy gets harder."
-        parts.append(
-            ("training", "Training", sections.section("training", "Training", about, sections.plots(training)))
-        )
-    if moving:
-        parts.append(("policies", "What was learned", _policies(run, moving, newest, frames)))
-    shown = gallery(run, images=images)
-    about = "Some of the images, and what the policies make of them; the steps stand in the order they are applied in, "
-    about += "and are followed by a random crop and flip where the run has them."
-    parts.append(
-        ("gallery", "Views", sections.section("gallery", "Views of your images", about, sections.pictures(shown)))
-    )
-    if trial is not None:
-        parts += trial_parts(trial)
-    if searching:
-        about = (
-            "A search learns a policy by reward: high for hard pairs, low for pairs over the bound, which have lost "
-        )
-        about += "what is in the image. Darker lines are earlier searches."
-        if any(chart.key.startswith("table") for chart in searching):
-            about = (
-                "Before every epoch a table of what each choice adds to a pair's loss was fitted to the pairs that "
-                "training had seen. The policy prefers what is hard, and not what is expected over the bound."
-            )
-        parts.append(("search", "Search", sections.section("search", "The searches", about, sections.plots(searching))))
-    judged, confused = evaluation_parts(run)
-    if judged or confused:
-        body = sections.section("evaluation", "Evaluation", "", judged, sections.plots(confused, wide=True))
-        parts.append(("evaluation", "Evaluation", body))
-    config = f"<pre>{html.escape(run.config_text)}</pre>" if run.config_text else ""
-    about = "These settings, given to coviews pretrain --config, repeat the run."
-    parts.append(("settings", "Settings", sections.section("settings", "Settings", about if config else "", config)))
-    for group in (training, moving, newest, searching, confused):
-        charts += group
+        sections.append(Section("training", "Training", "Training", charts_html(training), about))
+    if frames:
+        sections.append(_policies_section(run, policies, queues, frames))
+    sections.append(_gallery_section(run, images))
+    if examples is not None:
+        sections += encoder_sections(examples)
+    if searches:
+        about = "How the search for each policy went."
+        if any(line.shade is not None for chart in searches for line in chart.lines):
+            about += " Darker lines are earlier searches."
+        sections.append(Section("search", "Search", "The searches", charts_html(searches), about))
+    if evaluation or confusion:
+        body = evaluation + charts_html(confusion, wide=True)
+        sections.append(Section("evaluation", "Evaluation", "Evaluation", body))
+    about = "These settings, given to coviews pretrain --config, repeat the run." if run.config_text else ""
+    body = render("run_settings.html", config=run.config_text)
+    sections.append(Section("settings", "Settings", "Settings", body, about))
 
     warned = [f"epoch {r.get('epoch', '?')}: {r.get('text', '')}" for r in run.of_kind("warning")]
-    top = sections.cards(facts(run)) + sections.notes("What is missing", run.missing)
-    top += sections.notes("Warnings of the run", warned)
-    made = [{"label": f["label"], "told": f["told"], "changes": {c.key: changes(c) for c in f["charts"]},
-             "alts": {c.key: c.alt for c in f["charts"]}} for f in frames]  # fmt: skip
-    return page_html(run.name, "Pretraining run", sentence(run), top, parts, charts, made, live)
+    top = render("run_summary.html", facts=facts(run), missing=run.missing, warnings=warned)
+    charts = [*training, *policies, *queues, *(frames[-1].charts if frames else []), *searches, *confusion]
+    frame_data = [
+        {
+            "label": frame.label,
+            "told": frame.text,
+            "changes": {c.key: changes(c) for c in frame.charts},
+            "alts": {c.key: c.alt for c in frame.charts},
+        }
+        for frame in frames
+    ]
+    return page_html(run.name, "Pretraining run", sentence(run), top, sections, charts, frame_data, live)
 
 
 def page_html(
     title: str,
     kind: str,
     lead: str,
-    top: str,
-    parts: Sequence[Part],
+    top: Markup,
+    sections: Sequence[Section],
     charts: Sequence[Chart],
     frames: Sequence[Any] = (),
     live: str = "",
 ) -> str:
-    """The whole page around its parts."""
-    from plotly.offline import get_plotlyjs  # only who makes a page waits for it
+    """The whole page around its sections."""
+    from plotly.offline import get_plotlyjs  # here, so that only those who make a page wait for it
 
-    script, plotly = _file("page.js"), get_plotlyjs()
-    content = {"charts": {c.key: figure(c) for c in charts}, "frames": list(frames), "live": live}
-    data = json.dumps(content, separators=(",", ":"))
-    links = "".join(f'<a href="#{key}">{html.escape(name)}</a>' for key, name, _ in parts)
-    return Template(_file("page.html")).substitute(
-        title=html.escape(f"{title} · coviews"),
-        kind=html.escape(kind),
-        heading=html.escape(title),
-        lead=html.escape(lead),
-        links=links,
-        body=top + "".join(body for _, _, body in parts),
-        version=html.escape(importlib.metadata.version("coviews")),
+    script, plotly = _file("page.js"), Markup(get_plotlyjs())
+    return render(
+        "page.html",
+        title=title,
+        kind=kind,
+        lead=lead,
+        top=top,
+        sections=sections,
+        version=importlib.metadata.version("coviews"),
         css=_file("page.css"),
-        # nothing in the data can end the script that holds it
-        data=data.replace("<", "\\u003c"),
+        data={"charts": {c.key: figure(c) for c in charts}, "frames": list(frames), "live": live},
         plotly=plotly,
         script=script,
-        connect="'self'" if live else "'none'",
         # only these two scripts may run, and nothing may be fetched: a name from the data can do neither
-        hashes=" ".join(map(_hash, (plotly, script))),
+        hashes=[_hash(plotly), _hash(script)],
     )
+
+
+def charts_html(charts: Sequence[Chart], *, wide: bool = False) -> Markup:
+    """Places for charts, each with its words; wide: each over the whole width."""
+    return render("charts.html", charts=charts, wide=wide)
 
 
 def write_page(path: Path, text: str) -> None:
@@ -138,40 +137,48 @@ def write_page(path: Path, text: str) -> None:
     write_whole(path, text.encode(errors="replace"))
 
 
-def _over_epochs(run: RunRecord) -> list[Chart]:
-    newest = over_epochs(run.statistics, "current", "Operations of each policy")
-    return newest + over_epochs(run.queues, "queue", "Operations of the queue, which makes the views")
+def _policies_over_epochs(run: RunRecord) -> list[Chart]:
+    return over_epochs(run.statistics, "current", "Operations of each policy")
 
 
-def _policies(run: RunRecord, moving: list[Chart], newest: list[Chart], frames: list[dict[str, Any]]) -> str:
-    choice = (
-        '<fieldset class="choice"><legend>Show</legend>'
-        '<label><input type="radio" name="mixture" value="current" autocomplete="off" checked> each policy</label>'
-        '<label><input type="radio" name="mixture" value="queue" autocomplete="off"> the queue of the most recent '
-        "ones</label></fieldset>"
-    )
-    half = len(moving) // 2
-    groups = (("current", moving[:half], ""), ("queue", moving[half:], " hidden"))
-    shown = "".join(f'<div data-mixture="{k}"{off}>{sections.plots(charts)}</div>' for k, charts, off in groups)
-    last = run.statistics[max(run.statistics)]
-    ops = favourites(last, len(last.space.ops))
-    rows = [[op, *(f"{v:.1%}" for v in last.ops[:, :, last.space.ops.index(op)].ravel())] for op, _ in ops]
-    heads = [f"view {v + 1}, step {s + 1}" for v in range(last.ops.shape[0]) for s in range(last.ops.shape[1])]
-    listed = sections.table(["operation", *heads], rows)
-    values = f"<details><summary>The newest policy as a table</summary>{listed}</details>"
+def _queues_over_epochs(run: RunRecord) -> list[Chart]:
+    return over_epochs(run.queues, "queue", "Operations of the queue, which makes the views")
+
+
+def _policies_section(run: RunRecord, policies: list[Chart], queues: list[Chart], frames: list[PolicyFrame]) -> Section:
+    newest = run.statistics[max(run.statistics)]
+    views, steps, count = newest.ops.shape
+    rows = [
+        [op, *(f"{v:.1%}" for v in newest.ops[:, :, newest.space.ops.index(op)].ravel())]
+        for op, _ in favourites(newest, count)
+    ]
+    heads = [f"view {v + 1}, step {s + 1}" for v in range(views) for s in range(steps)]
     p = run.policies[max(run.policies)].p
     about = (
-        "The probability of each operation in a step, by the epoch before which a policy was learned. What is drawn is "
-        f"applied with the probability {p:g}. What is likely makes pairs hard for this encoder without losing their "
-        "image."
+        "The probability of each operation in a step, by the epoch before which a policy was learned. An operation "
+        f"that is drawn is applied with the probability {p:g}. Likely operations make pairs hard for this encoder "
+        "without losing what is in the image."
     )
-    charts = sections.slider([f["label"] for f in frames], frames[-1]["told"]) + sections.plots(newest)
-    return sections.section("policies", "What was learned", about, choice, shown, charts, values)
+    table = HtmlTable(["operation", *heads], rows)
+    body = render("policies.html", policies=policies, queues=queues, frames=frames, table=table)
+    return Section("policies", "What was learned", "What was learned", body, about)
 
 
-def _file(name: str) -> str:
-    return importlib.resources.files("coviews.report").joinpath(name).read_text(encoding="utf-8")
+def _gallery_section(run: RunRecord, images: ImageSet | None) -> Section:
+    about = (
+        "Some of the images, and the views that the policies make of them. The steps are listed in the order in which "
+        "they are applied; a random crop and flip follow where the run has them."
+    )
+    gallery = make_gallery(run, images=images)
+    template = "gallery.html" if gallery.rows else "missing.html"
+    body = render(template, gallery=gallery, reason=gallery.missing)
+    return Section("gallery", "Views", "Views of your images", body, about)
+
+
+def _file(name: str) -> Markup:
+    text = importlib.resources.files("coviews.report").joinpath(name).read_text(encoding="utf-8")
+    return Markup(text)
 
 
 def _hash(script: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

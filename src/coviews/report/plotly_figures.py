@@ -1,4 +1,4 @@
-"""Charts as plotly's figures: plain dictionaries, coloured by the page to fit light and dark."""
+"""Charts as plotly's figures: plain dictionaries. The page adapts their colours to its light or dark scheme."""
 
 import html
 from collections.abc import Sequence
@@ -6,18 +6,18 @@ from typing import Any
 
 from coviews.report.charts import BarChart, Chart, LineChart, Matrix
 
-# Okabe and Ito's colours, which people with any colour vision tell apart, without black and yellow
+# Okabe and Ito's colours, which colour-blind people can tell apart, without black and yellow
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7f7f7f")
-# viridis, on white without its brightest end and on black without its darkest, which would be lost
+# viridis without its brightest end on white, and without its darkest on black
 _ON_LIGHT = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98))
 _ON_DARK = ((65, 100, 170), (33, 145, 140), (94, 201, 98), (253, 231, 37))
 _BARS = ("#0072B2", "#7fb8d8", "#D55E00", "#eaae7f")  # two views of two steps: a hue for each view
 _ON_BLACK = {PALETTE[0]: "#3b94d9", PALETTE[4]: "#F0E442", _BARS[1]: "#b5dcf3"}
-# two hues that all can tell apart, from brown over grey to blue
+# from brown over grey to blue, which colour-blind people can tell apart
 DIVERGING = ((0.0, "#8c510a"), (0.25, "#d8b365"), (0.5, "#f2f2f2"), (0.75, "#67a9cf"), (1.0, "#01478b"))
-# the same on black, where the middle should not shine
+# the same on black, with a dark middle
 _DIVERGING_DARK = ((0.0, "#f5b95f"), (0.25, "#a06a25"), (0.5, "#2a3139"), (0.75, "#39749f"), (1.0, "#8bd0ff"))
-_LEGEND = 10  # more lines have no legend: their names are shown at the pointer
+_LEGEND = 10  # with more lines the chart is higher; with twice as many it has no legend
 
 
 def figure(chart: Chart) -> dict[str, Any]:
@@ -28,14 +28,14 @@ def figure(chart: Chart) -> dict[str, Any]:
 
 
 def changes(chart: Chart) -> dict[str, Any]:
-    """What a chart's traces hold that is another for each policy, as `Plotly.restyle` takes it."""
+    """The values of a chart's traces that differ between policies, by the name of the trace's attribute."""
     if isinstance(chart, Matrix):
         return {"z": [chart.values]}
     return {"x": list(chart.bars.values())} if isinstance(chart, BarChart) else {}
 
 
 def text(name: str) -> str:
-    """A name as plotly shows it letter for letter: it would take tags for its own."""
+    """A name for plotly, shortened and escaped: plotly interprets some HTML tags."""
     short = name if len(name) <= 40 else name[:39] + "…"
     return html.escape(short, quote=False)
 
@@ -50,7 +50,7 @@ def shade(place: float, *, dark: bool = False) -> str:
 
 
 def bar_colours(count: int) -> Sequence[str]:
-    """Colours for so many bars side by side."""
+    """Colours for a number of bars side by side."""
     return _BARS if count == len(_BARS) else PALETTE
 
 
@@ -60,10 +60,10 @@ def _lines(chart: LineChart) -> dict[str, Any]:
     coloured = 0
     for line in chart.lines:
         style: dict[str, Any] = {"width": 1 if line.faint else 2, "dash": "dot" if line.dashed else "solid"}
-        meta: dict[str, Any] = {"faint": True}  # for the page, which knows whether it is light or dark
+        meta: dict[str, Any] = {"faint": True}  # for the page's script, which knows whether the page is light or dark
         if not line.faint and not line.dashed:
             own = PALETTE[coloured % len(PALETTE)]
-            if line.shade is None and coloured >= len(PALETTE):  # all colours were there before
+            if line.shade is None and coloured >= len(PALETTE):  # all colours are used already
                 style["dash"] = "dash"
             style["color"] = own if line.shade is None else shade(line.shade)
             meta = {"dark": _ON_BLACK.get(own, own) if line.shade is None else shade(line.shade, dark=True)}
@@ -140,10 +140,10 @@ def _bars(chart: BarChart) -> dict[str, Any]:
 
 
 def _unique(names: list[str]) -> list[str]:
-    """Names for an axis of categories, which takes equal ones for one."""
-    seen: dict[str, int] = {}
-    made = []
+    """Names for an axis of categories, on which equal names would share one place."""
+    counts: dict[str, int] = {}
+    unique = []
     for name in map(text, names):
-        seen[name] = seen.get(name, 0) + 1
-        made.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return made
+        counts[name] = counts.get(name, 0) + 1
+        unique.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return unique

@@ -1,7 +1,7 @@
 """Charts of what the policies prefer: over the epochs, and of one policy at a time."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,15 @@ from coviews.report.record import RunRecord
 Statistics = dict[int, PolicyStatistics]
 
 _NAMED = 6  # operations with a colour of their own: more cannot be told apart
-_LIFT = (0.25, 1.0)  # the least and the largest distance from 1 that the colours of lift reach to
+_LIFT = (0.25, 1.0)  # the smallest and the largest distance from 1 at the ends of the colour scale of lift
+
+
+class PolicyFrame(NamedTuple):
+    """One policy, as the page shows it when its slider is there."""
+
+    label: str
+    text: str
+    charts: list[Chart]
 
 
 def favourites(statistics: PolicyStatistics, count: int = 4) -> list[tuple[str, float]]:
@@ -22,14 +30,14 @@ def favourites(statistics: PolicyStatistics, count: int = 4) -> list[tuple[str, 
 
 
 def operation_order(statistics: PolicyStatistics) -> list[int]:
-    """The operations from the likeliest to the least."""
+    """The operations, the likeliest first."""
     return np.argsort(-statistics.ops.mean((0, 1)), kind="stable").tolist()
 
 
 def over_epochs(statistics: Statistics, key: str, title: str, order: Sequence[int] | None = None) -> list[Chart]:
-    """How each operation's probability moves: as colours for all, and as lines for the likeliest.
+    """How each operation's probability changes: as colours, and as lines.
 
-    order: of the operations; by default from the newest policy's likeliest to its least likely.
+    order: of the operations; by default the newest policy's likeliest first.
     """
     if not statistics:
         return []
@@ -42,16 +50,15 @@ def over_epochs(statistics: Statistics, key: str, title: str, order: Sequence[in
     even = 1 / len(ops)
     alt = f"{title}: at epoch {epochs[-1]} most often {most}; if all were equal, each would have {even:.1%}."
     columns = [f"epoch {e}" for e in epochs]
-    coloured = Matrix(key, title, "policy learned before", "", columns, ops, plain(shares), alt)
+    matrix = Matrix(key, title, "policy learned before", "", columns, ops, plain(shares), alt)
     x = [float(e) for e in epochs]
     lines = [Line(op, x, shares[i].tolist(), faint=i >= _NAMED) for i, op in enumerate(ops)]
     lines.append(Line("if all were equal", [x[0], x[-1]], [even, even], dashed=True))
-    moved = ", ".join(f"{op} from {shares[i, 0]:.1%} to {shares[i, -1]:.1%}" for i, op in enumerate(ops[:4]))
-    told = f"From epoch {epochs[0]} to {epochs[-1]}: {moved}." if len(epochs) > 1 else alt
-    drawn = LineChart(
-        f"{key}-lines", f"{title}: the likeliest as lines", "epoch", "probability in a step", lines, told, percent=True
-    )
-    return [coloured, drawn]
+    changed = ", ".join(f"{op} from {shares[i, 0]:.1%} to {shares[i, -1]:.1%}" for i, op in enumerate(ops[:4]))
+    lines_alt = f"From epoch {epochs[0]} to {epochs[-1]}: {changed}." if len(epochs) > 1 else alt
+    lines_title = f"{title}: the likeliest as lines"
+    chart = LineChart(f"{key}-lines", lines_title, "epoch", "probability in a step", lines, lines_alt, percent=True)
+    return [matrix, chart]
 
 
 def one_policy(statistics: PolicyStatistics, order: Sequence[int], *, lift: float, most: float) -> list[Chart]:
@@ -67,12 +74,12 @@ def one_policy(statistics: PolicyStatistics, order: Sequence[int], *, lift: floa
         f"view {v + 1} most often draws {ops[int(np.argmax(s.mean_ops[v][order]))]}" for v in range(len(s.mean_ops))
     )
     together, lifts = s.co_occurrence[np.ix_(order, order)], s.lift[np.ix_(order, order)]
-    where = np.unravel_index(np.argmax(together), together.shape)
-    pair = f"{ops[where[0]]} with {ops[where[1]]} ({together[where]:.1%})"
+    place = np.unravel_index(np.argmax(together), together.shape)
+    pair = f"{ops[place[0]]} with {ops[place[1]]} ({together[place]:.1%})"
     axes = ("view 2", "view 1")
-    strong = [i for i in order if s.space.has_magnitude[i]]
-    given = s.level_given_op[strong]
-    level_names = [[s.space.describe(i, k) for k in range(s.space.levels)] for i in strong]
+    with_level = [i for i in order if s.space.has_magnitude[i]]
+    level_p = s.level_given_op[with_level]
+    level_names = [[s.space.describe(i, k) for k in range(s.space.levels)] for i in with_level]
     charts: list[Chart] = [
         BarChart("operations", "Operations in each step", "probability", ops, bars, f"Operations by step: {by_view}."),
         Matrix(
@@ -85,44 +92,41 @@ def one_policy(statistics: PolicyStatistics, order: Sequence[int], *, lift: floa
             "each other.", ".2f", around=1.0, limits=(1 - lift, 1 + lift),
         ),
     ]  # fmt: skip
-    if strong:
-        likeliest = (level_names[n][int(np.argmax(row))] for n, row in enumerate(given) if not np.isnan(row).any())
+    if with_level:
+        likeliest = (level_names[n][int(np.argmax(row))] for n, row in enumerate(level_p) if not np.isnan(row).any())
         alt = "The likeliest level of each operation: " + ", ".join(likeliest)
         columns = [str(k) for k in range(s.space.levels)]
-        rows = [s.space.ops[i] for i in strong]
+        rows = [s.space.ops[i] for i in with_level]
         charts.append(
-            Matrix("levels", "Levels, given the operation", "level", "", columns, rows, plain(given), alt + ".",
-                   limits=(0.0, 1.0 if np.isnan(given).all() else float(np.nanmax(given))), texts=level_names)
+            Matrix("levels", "Levels, given the operation", "level", "", columns, rows, plain(level_p), alt + ".",
+                   limits=(0.0, 1.0 if np.isnan(level_p).all() else float(np.nanmax(level_p))), texts=level_names)
         )  # fmt: skip
     return charts
 
 
 def scales(statistics: Sequence[PolicyStatistics]) -> dict[str, float]:
-    """The ends of the colour scales that several policies have in common."""
-    away = max((float(np.abs(s.lift - 1).max()) for s in statistics), default=0.0)
+    """The ends of the colour scales that several policies share."""
+    distance = max((float(np.abs(s.lift - 1).max()) for s in statistics), default=0.0)
     return {
-        "lift": min(max(away, _LIFT[0]), _LIFT[1]),
+        "lift": min(max(distance, _LIFT[0]), _LIFT[1]),
         "most": max((float(s.co_occurrence.max()) for s in statistics), default=1.0),
     }
 
 
-def policy_frames(run: RunRecord) -> tuple[list[Chart], list[dict[str, Any]]]:
-    """The charts of the newest policy, and for each policy what changes in them when a slider moves."""
+def policy_frames(run: RunRecord) -> list[PolicyFrame]:
+    """The charts of each policy, in the order of the epochs; operations and scales are the same in all of them."""
     if not run.statistics:
-        return [], []
+        return []
     epochs = sorted(run.statistics)
-    newest = run.statistics[epochs[-1]]
-    order, ends = operation_order(newest), scales(list(run.statistics.values()))
-    frames = []
-    for epoch in epochs:
-        s = run.statistics[epoch]
-        charts = one_policy(s, order, **ends)
-        frames.append({"label": f"policy learned before epoch {epoch}", "told": told(s), "charts": charts})
-    return frames[-1]["charts"], frames  # type: ignore[return-value]
+    order, ends = operation_order(run.statistics[epochs[-1]]), scales(list(run.statistics.values()))
+    return [
+        PolicyFrame(f"policy learned before epoch {epoch}", policy_text(s), one_policy(s, order, **ends))
+        for epoch, s in ((epoch, run.statistics[epoch]) for epoch in epochs)
+    ]
 
 
-def told(statistics: PolicyStatistics) -> str:
-    """A policy in a sentence or two."""
+def policy_text(statistics: PolicyStatistics) -> str:
+    """A policy in a few sentences."""
     s = statistics
     most = ", ".join(f"{op} {p:.1%}" for op, p in favourites(s))
     error = f" Probabilities are within ± {2 * s.error:.1%}." if s.error >= 5e-4 else ""

@@ -1,4 +1,4 @@
-"""A run as it lies on the disk: whole or not, finished or not, with a list of what is missing."""
+"""A run's folder as data, finished or not, complete or not, with a list of what is missing."""
 
 import json
 import math
@@ -16,16 +16,18 @@ from coviews.policies.queue import PolicyQueue
 from coviews.policies.statistics import PolicyStatistics, mixed_statistics, policy_statistics
 from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import read_settings
+from coviews.searching.known import SEARCHES
+from coviews.searching.measures import SearchMeasure
 
 Record = dict[str, Any]
 
-_MOST = 80  # policies that are looked at: more cannot be told apart in a chart, and each takes a moment
+_MOST = 80  # policies that are shown: more cannot be told apart in a chart, and each takes a moment
 _KINDS = ("start", "look", "epoch", "search", "warning")
 
 
 @dataclass(frozen=True, eq=False)
 class RunRecord:
-    """What a run's folder tells; nothing in it is trusted to be there, or to be of its type."""
+    """The content of a run's folder; every part of it may be missing or of a wrong type."""
 
     path: Path
     config: Record  # as it is in the file
@@ -40,12 +42,12 @@ class RunRecord:
 
     @property
     def name(self) -> str:
-        """The folder's."""
+        """The name of the folder."""
         return self.path.resolve().name
 
     @cached_property
     def start(self) -> Record:
-        """How the run began; empty if that was lost."""
+        """The record of the run's start; empty if it is missing."""
         return next(iter(self.of_kind("start")), {})
 
     def of_kind(self, kind: str) -> list[Record]:
@@ -53,7 +55,7 @@ class RunRecord:
         return [record for record in self.records if record.get("kind") == kind]
 
     def series(self, kind: str, name: str, *, by_time: bool = False) -> tuple[list[float], list[float]]:
-        """The epochs (or the seconds since the start), and a number that the records of a kind hold."""
+        """The epochs (or the seconds since the start), and the values of a number in the records of a kind."""
         x, y, seconds = [], [], 0.0
         for record in self.records:
             seconds += number(record.get("time"), "seconds") or 0.0
@@ -64,48 +66,48 @@ class RunRecord:
         return x, y
 
     def seconds(self, *kinds: str) -> float:
-        """The time that went into records of these kinds, or into all."""
+        """The time that the records of these kinds took, or all records."""
         return sum(number(r.get("time"), "seconds") or 0.0 for r in self.records if not kinds or r["kind"] in kinds)
 
     @property
     def epochs_done(self) -> int:
-        """How many epochs were trained."""
+        """The number of epochs trained."""
         return int(max(self.series("epoch", "loss")[0], default=0))
 
     @property
     def alike(self) -> dict[int, AnyPolicy]:
-        """The policies that can be compared: those with the operations and steps of the newest."""
+        """The policies that can be compared: those with the same operations and steps as the newest."""
         kinds = {epoch: (p.space, p.views, p.steps) for epoch, p in self.policies.items()}
         return {epoch: p for epoch, p in self.policies.items() if kinds[epoch] == kinds[max(kinds)]}
 
     @cached_property
     def statistics(self) -> dict[int, PolicyStatistics]:
-        """Those of all policies that can be compared."""
-        found = {}
+        """Statistics of the policies that can be compared, by epoch."""
+        statistics = {}
         alike = self.alike
-        every = sorted(alike)
-        for epoch in every if len(every) <= _MOST else [every[i] for i in _spread(len(every))]:
+        epochs = sorted(alike)
+        for epoch in epochs if len(epochs) <= _MOST else [epochs[i] for i in _spread(len(epochs))]:
             policy = alike[epoch]
             weights = _weights(policy)
             try:
                 if weights not in self.remembered:
                     self.remembered[weights] = policy_statistics(policy)
-                found[epoch] = self.remembered[weights]
+                statistics[epoch] = self.remembered[weights]
             except CoviewsError as error:
                 self.missing.append(f"The policy of epoch {epoch} is not shown: {error}.")
-        return found
+        return statistics
 
     @cached_property
     def queues(self) -> dict[int, PolicyStatistics]:
-        """Those of the queue after each search that gave a policy."""
-        noted = {number(r, "epoch"): _queue(r) for r in self.of_kind("search")}
-        made = {}
+        """Statistics of the queue after each search that gave a policy, by epoch."""
+        recorded = {number(r, "epoch"): _queue(r) for r in self.of_kind("search")}
+        statistics = {}
         for epoch in self.statistics:
-            queue = noted.get(epoch) or self._usual_queue(epoch)
+            queue = recorded.get(epoch) or self._usual_queue(epoch)
             known = [(e, w) for e, w in queue if e in self.statistics and w > 0]
             known = known or [(epoch, 1.0)]
-            made[epoch] = mixed_statistics([self.statistics[e] for e, _ in known], [w for _, w in known])
-        return made
+            statistics[epoch] = mixed_statistics([self.statistics[e] for e, _ in known], [w for _, w in known])
+        return statistics
 
     def _usual_queue(self, epoch: int) -> list[tuple[int, float]]:
         queue = PolicyQueue(self.settings.queue_size, self.settings.queue_p) if self.settings else PolicyQueue()
@@ -116,7 +118,7 @@ class RunRecord:
 def read_run(path: Path, remembered: dict[bytes, PolicyStatistics] | None = None) -> RunRecord:
     """Read what can be read of a run.
 
-    remembered: statistics of policies from an earlier reading of the same run, which this one adds to.
+    remembered: statistics of policies from an earlier reading of the same run; new ones are added to it.
     """
     if not path.is_dir():
         raise CoviewsError(f"there is no run {path}: give the folder that coviews pretrain wrote")
@@ -144,8 +146,13 @@ def read_run(path: Path, remembered: dict[bytes, PolicyStatistics] | None = None
     return run
 
 
+def search_measures(run: RunRecord) -> tuple[SearchMeasure, ...]:
+    """What the run's searches recorded."""
+    return SEARCHES[run.settings.search.name].measures if run.settings is not None else ()
+
+
 def number(record: Any, name: str) -> float | None:
-    """A finite number of a record, if it has one of that name."""
+    """The finite number of that name in a record, or None."""
     value = record.get(name) if isinstance(record, dict) else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
@@ -153,10 +160,10 @@ def number(record: Any, name: str) -> float | None:
 
 
 def numbers(record: Any, name: str) -> list[float]:
-    """A list of finite numbers of a record, or an empty one."""
+    """The list of finite numbers of that name in a record, or an empty list."""
     values = record.get(name) if isinstance(record, dict) else None
-    kept = [number({"": v}, "") for v in values] if isinstance(values, list) else [None]
-    return [v for v in kept if v is not None] if None not in kept else []
+    finite = [number({"": v}, "") for v in values] if isinstance(values, list) else []
+    return [v for v in finite if v is not None] if None not in finite else []
 
 
 def _read_config(path: Path, missing: list[str]) -> tuple[PretrainSettings | None, Record, str]:
@@ -184,29 +191,29 @@ def _read_lines(path: Path, missing: list[str], *, optional: bool = False) -> li
         if not optional or path.exists():
             missing.append(f"{path.name} cannot be read: {error.strerror}.")
         return []
-    found, damaged = [], 0
+    records, damaged = [], 0
     for line in lines:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
             record = None
         if isinstance(record, dict):
-            found.append(record)
+            records.append(record)
         else:
             damaged += 1
     if damaged:
         missing.append(f"{path.name}: {damaged} of {len(lines)} lines are damaged and left out.")
-    return found
+    return records
 
 
 def _read_policies(folder: Path, missing: list[str]) -> dict[int, AnyPolicy]:
-    found = {}
+    policies = {}
     for path in sorted(folder.glob("[0-9]*.safetensors")):
         try:
-            found[int(path.stem)] = load_policy(path)
+            policies[int(path.stem)] = load_policy(path)
         except (CoviewsError, ValueError) as error:
             missing.append(f"The policy {path.name} cannot be read: {str(error).splitlines()[0]}")
-    return found
+    return policies
 
 
 def _weights(policy: AnyPolicy) -> bytes:
@@ -217,7 +224,7 @@ def _weights(policy: AnyPolicy) -> bytes:
 
 
 def _spread(count: int) -> list[int]:
-    """So many of `count` that a chart can show, evenly, the first and the last among them."""
+    """Indices of at most as many of `count` as a chart can show, evenly spaced, the first and the last included."""
     return [round(i * (count - 1) / (_MOST - 1)) for i in range(_MOST)]
 
 

@@ -10,10 +10,10 @@ _HARDEST, _LOWEST = 1.8, -1.0
 
 
 def reward_chart(threshold: float = 1.3) -> LineChart:
-    """The reward over how hard a pair is, its loss over the reference, with the threshold held fixed."""
+    """The reward over the hardness of a pair (its loss over the reference), for a fixed threshold."""
     lines = []
     for i, tolerance in enumerate(_TOLERANCES):
-        end = min(_HARDEST, threshold + tolerance * (1 - _LOWEST / threshold))  # where the reward is the lowest shown
+        end = min(_HARDEST, threshold + tolerance * (1 - _LOWEST / threshold))  # of the falling part
         hardness = np.concatenate([np.linspace(0.6, threshold, 50), np.linspace(threshold, end, 50)[1:]])
         reward = BoundedReward("ratio", threshold, tolerance)(hardness, 1.0, 10.0)
         shade = i / (len(_TOLERANCES) - 1)

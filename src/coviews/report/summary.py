@@ -1,42 +1,45 @@
-"""A run in a few words and numbers: what a person reads first."""
+"""A run in a sentence and a few numbers."""
 
 from dataclasses import dataclass
 from typing import Any
 
+from coviews.evaluation.measures import MAIN, MEASURES
 from coviews.report.policy_charts import favourites
 from coviews.report.record import RunRecord, number
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One number of the summary, with its name and a remark."""
+    """One number of the summary."""
 
-    what: str
+    name: str
     value: str
-    more: str = ""
+    note: str = ""
 
 
 def sentence(run: RunRecord) -> str:
-    """What was trained, on what, and how far it got."""
+    """The method, the images, the views and the epochs of a run."""
     config, start = run.config, run.start
     images = number(start, "images")
-    many = f"{images:,.0f} images of {data_name(run)}" if images else data_name(run)
+    data = f"{images:,.0f} images of {data_name(run)}" if images else data_name(run)
     epochs = number(config, "epochs")
     done = f"{run.epochs_done} of {epochs:.0f} epochs" if epochs and not run.finished else f"{run.epochs_done} epochs"
     spent = run.seconds()
-    time = f" in {duration(spent)}" if spent else ""
+    time = f" in {duration_in_words(spent)}" if spent else ""
     state = "" if run.finished else " It is not finished."
-    what = f"{config.get('method', 'An encoder')} on {config.get('encoder', 'an unknown encoder')}"
-    return f"{what}, trained on {many} with {config.get('views', 'unknown')} views: {done}{time}.{state}"
+    method = config.get("method", "An encoder")
+    method = method.get("name", "An encoder") if isinstance(method, dict) else method
+    model = f"{method} on {config.get('encoder', 'an unknown encoder')}"
+    return f"{model}, trained on {data} with {config.get('views', 'unknown')} views: {done}{time}.{state}"
 
 
 def facts(run: RunRecord) -> list[Fact]:
-    """The cards at the top of the page; what is not known is left out."""
-    found = [_quality(run), _evaluated(run), _preferred(run), _cooperation(run), _time(run), _data(run)]
-    return [fact for fact in found if fact is not None]
+    """The cards at the top of the page; unknown facts are left out."""
+    every = (_quality(run), _evaluated(run), _preferred(run), _cooperation(run), _time(run), _data(run))
+    return [fact for fact in every if fact is not None]
 
 
-def duration(seconds: float) -> str:
+def duration_in_words(seconds: float) -> str:
     """Such as 7 s, 12 min 30 s or 1 h 2 min."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
@@ -46,20 +49,20 @@ def duration(seconds: float) -> str:
 
 
 def data_name(run: RunRecord) -> str:
-    """What the run calls its images."""
+    """The name of the run's images."""
     return str(run.config.get("data", "unknown images"))
 
 
 def accuracy(evaluation: Any, name: str) -> float | None:
-    """An accuracy of an evaluation in 0..1, wherever in it that stands."""
+    """An accuracy in 0..1, whether the results hold a number by this name or a dict with the accuracy."""
     if not isinstance(evaluation, dict):
         return None
-    found = number(evaluation.get(name), "accuracy")
-    return found if found is not None else number(evaluation, name)
+    share = number(evaluation.get(name), "accuracy")
+    return share if share is not None else number(evaluation, name)
 
 
 def results_of(evaluation: dict[str, Any]) -> dict[str, Any]:
-    """The results of a line of evaluations.jsonl, whether they stand in it or in a field of it."""
+    """The results in a line of evaluations.jsonl: the line itself, or a field of it."""
     for name in ("result", "results"):
         if isinstance(evaluation.get(name), dict):
             return evaluation[name]
@@ -67,21 +70,24 @@ def results_of(evaluation: dict[str, Any]) -> dict[str, Any]:
 
 
 def _quality(run: RunRecord) -> Fact | None:
-    for name, what, unit in (("knn", "kNN accuracy", " %"), ("rankme", "RankMe", "")):
-        epochs, values = run.series("look", name)
+    for name, suffix in (("knn", " accuracy"), ("rankme", "")):
+        measure, (epochs, values) = MEASURES[name], run.series("look", name)
         if values:
+            unit = f" {measure.unit}" if measure.unit else ""
             before = f"untrained {values[0]:.1f}{unit}" if epochs[0] == 0 and len(values) > 1 else ""
             judged = str(run.start.get("looks_at", "")) if name == "knn" else "no labels: dimensions in use"
             at = f"at epoch {epochs[-1]:.0f}" if not run.finished else ""
-            return Fact(what, f"{values[-1]:.1f}{unit}", "; ".join(t for t in (before, at, judged) if t))
+            return Fact(
+                measure.title + suffix, f"{values[-1]:.1f}{unit}", "; ".join(t for t in (before, at, judged) if t)
+            )
     return None
 
 
 def _evaluated(run: RunRecord) -> Fact | None:
     for evaluation in reversed(run.evaluations):
-        found = accuracy(results_of(evaluation), "linear")
-        if found is not None:
-            return Fact("Linear probe", f"{100 * found:.1f} %", "of the last evaluation")
+        share = accuracy(results_of(evaluation), MAIN)
+        if share is not None:
+            return Fact(MEASURES[MAIN].heading, f"{100 * share:.1f} %", "of the last evaluation")
     return None
 
 
@@ -90,8 +96,8 @@ def _preferred(run: RunRecord) -> Fact | None:
         return None
     newest = run.statistics[max(run.statistics)]
     first, *others = favourites(newest)
-    more = f"{first[1]:.1%} of the steps; then " + ", ".join(f"{op} {p:.1%}" for op, p in others)
-    return Fact("The newest policy prefers", first[0], more)
+    note = f"{first[1]:.1%} of the steps; then " + ", ".join(f"{op} {p:.1%}" for op, p in others)
+    return Fact("The newest policy prefers", first[0], note)
 
 
 def _cooperation(run: RunRecord) -> Fact | None:
@@ -99,8 +105,8 @@ def _cooperation(run: RunRecord) -> Fact | None:
         return None
     epoch = max(run.statistics)
     kind, bits = run.policies[epoch].kind, run.statistics[epoch].information
-    more = "views are drawn apart" if kind == "indepviews" else "that an operation of view 1 tells of one of view 2"
-    return Fact("Cooperation of the views", f"{bits:.3f} bits", more)
+    note = "views are drawn apart" if kind == "indepviews" else "that an operation of view 1 tells of one of view 2"
+    return Fact("Cooperation of the views", f"{bits:.3f} bits", note)
 
 
 def _time(run: RunRecord) -> Fact | None:
@@ -108,11 +114,10 @@ def _time(run: RunRecord) -> Fact | None:
     if not spent:
         return None
     count = len(run.of_kind("search"))
-    what = "fit" if any(r.get("by") == "table" for r in run.of_kind("search")) else "search"
-    many = "" if count == 1 else "s" if what == "fit" else "es"
-    share = f"{searching / spent:.0%}" if what == "search" else f"{searching / spent:.1%}"
-    more = f"{share} of it in {count} {what}{many}" if count else "no search"
-    return Fact("Time", duration(spent), more)
+    share = searching / spent
+    percent = f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"
+    note = f"{percent} of it in {count} search{'es' if count > 1 else ''}" if count else "no search"
+    return Fact("Time", duration_in_words(spent), note)
 
 
 def _data(run: RunRecord) -> Fact | None:
@@ -123,7 +128,7 @@ def _data(run: RunRecord) -> Fact | None:
     size = " x ".join(f"{side:.0f}" for side in sides[:2] if side)
     colour = {1.0: "grey", 3.0: "colour"}.get(sides[2] or 0.0, "")
     classes = run.start.get("classes")
-    named = f"{len(classes)} classes" if isinstance(classes, list) and classes else "no labels"
+    class_count = f"{len(classes)} classes" if isinstance(classes, list) and classes else "no labels"
     broken = number(run.start, "broken") or 0
-    lost = f"{broken:.0f} could not be read" if broken else ""
-    return Fact("Images", f"{images:,.0f}", ", ".join(t for t in (size, colour, named, lost) if t))
+    unread = f"{broken:.0f} could not be read" if broken else ""
+    return Fact("Images", f"{images:,.0f}", ", ".join(t for t in (size, colour, class_count, unread) if t))

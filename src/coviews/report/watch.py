@@ -1,4 +1,4 @@
-"""`coviews watch`: the page of a run, served to this machine only, and made anew as the run goes on."""
+"""`coviews watch`: the page of a run, served to this machine only, and updated as the run goes on."""
 
 import hashlib
 import threading
@@ -8,29 +8,31 @@ from pathlib import Path
 
 from coviews.errors import CoviewsError
 from coviews.policies.statistics import PolicyStatistics
-from coviews.report.encoder_section import Trial
+from coviews.report.encoder_section import EncoderExamples
 from coviews.report.page import run_page
 from coviews.report.record import RunRecord, read_run
 
-_SEEN = ("config.yaml", "metrics.jsonl", "evaluations.jsonl", "encoder.safetensors", "policies/*.safetensors")
-_TRIED = ("config.yaml", "encoder.safetensors", "checkpoints/last.pt", "policies/*.safetensors")
+_PAGE_FILES = ("config.yaml", "metrics.jsonl", "evaluations.jsonl", "encoder.safetensors", "policies/*.safetensors")
+_ENCODER_FILES = ("config.yaml", "encoder.safetensors", "checkpoints/last.pt", "policies/*.safetensors")
 _LATER = "What the encoder makes of your images is shown when the run has ended. To see it now: coviews report RUN"
 
 
 class Watched(ThreadingHTTPServer):
-    """Serves the page of a run on loopback; nothing else can be asked for.
+    """Serves the page of a run on loopback, and nothing else.
 
-    trying: tries the encoder of a run that has ended; that takes seconds, and is done once.
+    make_examples: computes the examples of the encoder. It takes seconds, and is called once, when the run has ended.
     """
 
     daemon_threads = True
 
-    def __init__(self, run: Path, port: int = 0, trying: Callable[[RunRecord], Trial] | None = None) -> None:
+    def __init__(
+        self, run: Path, port: int = 0, make_examples: Callable[[RunRecord], EncoderExamples] | None = None
+    ) -> None:
         self.run, self._lock = run, threading.Lock()
         self._version, self._page = "", b""
-        self._trying, self._tried = trying, ("", Trial())
+        self._make_examples, self._examples_state, self._examples = make_examples, "", EncoderExamples()
         self._remembered: dict[bytes, PolicyStatistics] = {}
-        read_run(run)  # says what is wrong before anything is served
+        read_run(run)  # raises an error before anything is served
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except (OSError, OverflowError) as error:
@@ -38,35 +40,35 @@ class Watched(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://127.0.0.1:{self.server_address[1]}/"
 
     def version(self) -> str:
-        """Another one whenever the run has written something."""
-        return self._state(_SEEN)
+        """A text that changes whenever the run writes something."""
+        return self._state(_PAGE_FILES)
 
     def page(self) -> bytes:
         """The page of the run as it is now."""
         with self._lock:
             version = self.version()
             if version != self._version:
-                found = read_run(self.run, self._remembered)
-                page = run_page(found, trial=self._trial(found), live=version)
+                record = read_run(self.run, self._remembered)
+                page = run_page(record, examples=self._encoder_examples(record), live=version)
                 self._page, self._version = page.encode(errors="replace"), version
             return self._page
 
-    def _trial(self, run: RunRecord) -> Trial | None:
-        if self._trying is None:
+    def _encoder_examples(self, run: RunRecord) -> EncoderExamples | None:
+        if self._make_examples is None:
             return None
         if not run.finished:
-            return Trial(missing=_LATER)
-        state = self._state(_TRIED)
-        if self._tried[0] != state:
-            self._tried = state, self._trying(run)
-        return self._tried[1]
+            return EncoderExamples(missing=_LATER)
+        state = self._state(_ENCODER_FILES)
+        if self._examples_state != state:
+            self._examples_state, self._examples = state, self._make_examples(run)
+        return self._examples
 
     def _state(self, patterns: tuple[str, ...]) -> str:
-        """Another one whenever these files are other ones."""
+        """A text that changes whenever these files change."""
         files = [path for pattern in patterns for path in sorted(self.run.glob(pattern))]
         state = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
         return hashlib.sha256(repr(state).encode()).hexdigest()
@@ -78,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:  # noqa: N802, RUF100 - the name that the base class calls
         """The page, or its version."""
         port = self.server.server_address[1]
-        # a page from elsewhere whose name was made to point here has another host
+        # a foreign page whose host name was made to point here sends another Host
         allowed = self.headers.get("Host") in (f"127.0.0.1:{port}", f"localhost:{port}")
         if not allowed or self.path not in ("/", "/version"):
             self.send_error(403 if not allowed else 404)
@@ -97,4 +99,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Requests are nobody's concern."""
+        """Do not log requests."""

@@ -9,7 +9,7 @@ from coviews.errors import CoviewsError
 from coviews.report.figures import write_figures
 from coviews.report.page import run_charts, run_page, write_page
 from coviews.report.record import RunRecord, read_run
-from coviews.report.several_runs import comparison_charts, comparison_page, read_runs
+from coviews.report.several_runs import read_runs, several_runs_charts, several_runs_page
 
 if TYPE_CHECKING:
     from coviews.methods.method import Method
@@ -22,9 +22,9 @@ def write_report(
 
     Args:
         run: its folder.
-        out: where; by default `report.html` in that folder.
-        images: the run's, if they are in memory; otherwise they are loaded again, as far as that can be.
-        method: the same for the method with its encoder.
+        out: where to write it; by default `report.html` in that folder.
+        images: the run's, if they are in memory; otherwise they are loaded again if possible.
+        method: the run's, if it is in memory; otherwise it is loaded from the last checkpoint.
     """
     target = Path(out) if out is not None else Path(run) / "report.html"
     write_page(target, _page(read_run(Path(run)), images, method))
@@ -32,19 +32,19 @@ def write_report(
 
 
 def write_reports(runs: Sequence[Path], out: Path | None = None, figures: Path | None = None) -> list[Path]:
-    """Write the page and, if wanted, the figures; the paths of what was written, folders of figures as one."""
+    """Write the page of one run or of several, and its charts as files if `figures` is a folder; return the paths."""
     if not runs:
         raise CoviewsError("give the folder of a run, such as runs/demo, or several to compare them")
-    found = read_runs(runs)
-    target = out or (runs[0] / "report.html" if len(found) == 1 else Path("comparison.html"))
-    write_page(target, _page(found[0]) if len(found) == 1 else comparison_page(found))
+    records = read_runs(runs)
+    target = out or (runs[0] / "report.html" if len(records) == 1 else Path("comparison.html"))
+    write_page(target, _page(records[0]) if len(records) == 1 else several_runs_page(records))
     if figures is None:
         return [target]
-    write_figures(run_charts(found[0]) if len(found) == 1 else comparison_charts(found), figures)
+    write_figures(run_charts(records[0]) if len(records) == 1 else several_runs_charts(records), figures)
     return [target, figures]
 
 
 def _page(run: RunRecord, images: ImageSet | None = None, method: "Method | None" = None) -> str:
-    from coviews.report.encoder_examples import try_encoder  # with torch, for which nobody else has to wait
+    from coviews.report.encoder_examples import make_encoder_examples  # needs torch, which takes seconds to import
 
-    return run_page(run, trial=try_encoder(run, images=images, method=method), images=images)
+    return run_page(run, examples=make_encoder_examples(run, images=images, method=method), images=images)

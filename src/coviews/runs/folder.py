@@ -7,13 +7,13 @@ import pickle
 import shutil
 import zipfile
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import torch
 
 from coviews.errors import CoviewsError
 from coviews.files.atomic import write_whole
-from coviews.files.lock import lock_folder
+from coviews.files.lock import FolderLock, lock_folder
 from coviews.policies.learned import AnyPolicy, load_policy
 from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import read_settings, settings_yaml
@@ -21,7 +21,7 @@ from coviews.runs.settings_file import read_settings, settings_yaml
 FORMAT = 3  # of the checkpoint; goes up when one version would misread another's
 # all that a run writes: what --overwrite may delete
 _OURS = ("config.yaml", "metrics.jsonl", "broken.txt", "checkpoints", "policies", "tensorboard", "encoder.safetensors",
-         "report.html", "evaluations.jsonl", ".lock")  # fmt: skip
+         "report.html", "evaluations.jsonl", ".evaluations.jsonl.lock", ".lock")  # fmt: skip
 
 
 class Run:
@@ -30,7 +30,7 @@ class Run:
     def __init__(self, path: Path, *, writes: bool = True) -> None:
         self.path, self.writes = path, writes
         self._metrics: BinaryIO | None = None
-        self._lock: IO[str] | None = None
+        self._lock: FolderLock | None = None
 
     @classmethod
     def create(cls, path: Path, settings: PretrainSettings, *, overwrite: bool = False, writes: bool = True) -> "Run":

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from coviews.data.formats import data_help
 from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS
 from coviews.methods.method import MethodSettings
@@ -43,9 +44,11 @@ _LEAST = {
 class PretrainSettings:
     """What is trained, on what, and how."""
 
-    data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[DATA]")] = "shapes"
-    """A folder of images, a list of paths (.txt, .csv), an array (.npy, .npz), the name of a known set (cifar10,
-    cifar100, svhn, stl10, stl10:train+unlabeled, tinyimagenet) or 'shapes', the built-in one."""
+    data: Annotated[
+        tyro.conf.Positional[str],
+        tyro.conf.arg(metavar="[DATA]", help_behavior_hint=lambda default: f"{data_help()} (default: {default})"),
+    ] = "shapes"
+    """The images:"""
     out: Path | None = None
     """The run's folder; by default runs/<data>-<views>-<time>."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
-from coviews.policies import blas
+from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.fixed import FIXED
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 from coviews.policies.tilted import COOPERATIVE, Effects, Tilt, TiltedPolicy, level_bins
@@ -235,9 +235,9 @@ class LossTable:
             first_unseen -= 1
             newest += sizes[first_unseen]
         batches = list(self._batches)
-        seen, unseen = self._equations(batches[:first_unseen]), self._equations(batches[first_unseen:])
-        explained = unseen.explained_by(self._solve(seen)) if first_unseen > 0 else None
-        return self._effects(self._solve(seen, unseen)), explained
+        older, newest_part = self._equations(batches[:first_unseen]), self._equations(batches[first_unseen:])
+        explained = newest_part.explained_by(self._solve(older)) if first_unseen > 0 else None
+        return self._effects(self._solve(older, newest_part)), explained
 
     def _equations(self, batches: list[_Batch]) -> Equations:
         if not batches:
@@ -249,7 +249,7 @@ class LossTable:
     def _solve(self, *parts: Equations) -> Numbers:
         gram, right = (sum(part) for part in zip(*((p.gram, p.right) for p in parts), strict=True))
         gram.flat[:: self._features + 1] += self.settings.ridge
-        with blas.one_thread():
+        with one_blas_thread():
             solved: Numbers = np.linalg.solve(gram, right)
         return solved
 
@@ -257,8 +257,8 @@ class LossTable:
         steps = values[self._step_index].astype(np.float32)
         n_ops = len(self.space.ops)
         pairs = values[self._pair_index] if len(self._pair_index) else np.zeros((n_ops, n_ops))
-        found = Effects(steps, pairs.astype(np.float32))
-        return replace(found, constant=self._level(found))
+        effects = Effects(steps, pairs.astype(np.float32))
+        return replace(effects, constant=self._level(effects))
 
     # ---------------------------------------------------------------------------------------- how far to go
 
@@ -300,15 +300,15 @@ class LossTable:
         limit = self.reward.limit(reference, chance)
         return Tilt(slope, slope * limit / self.reward.tolerance, float((limit - zero) / slope), math.inf)
 
-    def _strength(self, sample: "_Sample", wanted: float, target: float) -> tuple[float, str | None]:
-        """How strongly to tilt: as far as to the wanted loss, or to what stops it before; and what that is."""
+    def _strength(self, sample: "_Sample", target_loss: float, target: float) -> tuple[float, str | None]:
+        """How strongly to tilt: as far as to the target_loss loss, or to what stops it before; and what that is."""
         if target == 0:
             return 0.0, None
         allowed = max(self.settings.most_over, sample.tilted(0.0).over)
 
         def stopped(strength: float) -> str | None:
             now = sample.tilted(strength)
-            if (now.loss > wanted) if target > 0 else (now.loss < wanted):
+            if (now.loss > target_loss) if target > 0 else (now.loss < target_loss):
                 return "target"
             if now.over > allowed:
                 return "share over the bound"

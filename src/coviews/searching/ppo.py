@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
-from coviews.policies import blas
+from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.learned import Policy
 from coviews.policies.lstm import Array
 from coviews.policies.network import NetworkSettings
@@ -153,7 +153,7 @@ class PPO:
             drawn = self.policy.sample(self.settings.samples, self.generator)
             rewards, over = self._scores(drawn)
             self.iteration += 1
-            with blas.one_thread(), np.errstate(over="ignore", invalid="ignore"):  # both are looked for
+            with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # both are looked for
                 step = self._update(drawn, rewards, over)
             yield step
 

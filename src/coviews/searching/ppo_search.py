@@ -16,6 +16,7 @@ from coviews.policies.learned import AnyPolicy, Policy
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 from coviews.searching.contract import Search, SearchContext, SearchReport
 from coviews.searching.guards import loss_objection, over_objection
+from coviews.searching.measures import SearchMeasure
 from coviews.searching.ppo import PPO, PPOSettings, Scores, SearchStep
 from coviews.searching.reward import BoundedReward
 
@@ -108,6 +109,28 @@ class PPOSearch(Search):
     """CoViews and IndepViews as the paper has them: a policy network trained by PPO with the bounded reward."""
 
     settings_type = PPOSettings
+    measures = (
+        SearchMeasure(
+            "reward",
+            "Reward in the search",
+            "The reward is high for hard pairs, and low for pairs over the bound, which have lost what is in the "
+            "image.",
+            "reward",
+        ),
+        SearchMeasure(
+            "over",
+            "Share of pairs over the bound",
+            "Pairs over the bound have lost what is in the image.",
+            "over the bound",
+            percent=True,
+        ),
+        SearchMeasure(
+            "entropy",
+            "Entropy of the policy in the search",
+            "The lower the entropy, the fewer operations the policy prefers.",
+            "entropy in nats",
+        ),
+    )
 
     def __init__(self, settings: PPOSettings, context: SearchContext) -> None:
         self.settings, self.context = settings, context

@@ -32,16 +32,16 @@ class BoundedReward:
     def __post_init__(self) -> None:
         if self.bound not in THRESHOLDS:
             raise unknown("bound", self.bound, THRESHOLDS)
-        chosen = self._threshold
-        if self.bound != "relative" and not (1 < chosen < math.inf):
+        threshold = self._threshold
+        if self.bound != "relative" and not (1 < threshold < math.inf):
             raise CoviewsError(
-                f"the threshold of the {self.bound} bound must be above 1, not {chosen}: "
+                f"the threshold of the {self.bound} bound must be above 1, not {threshold}: "
                 "at 1, ordinary pairs would be too hard"
             )
-        if self.bound == "relative" and not 0 < chosen < 1:
+        if self.bound == "relative" and not 0 < threshold < 1:
             raise CoviewsError(
                 f"the threshold of the relative bound must lie between 0 (the reference) and 1 (the ceiling), "
-                f"not at {chosen}"
+                f"not at {threshold}"
             )
         if not 0 < self.tolerance < math.inf:
             raise CoviewsError(f"the tolerance beyond the bound must be above 0, not {self.tolerance}")

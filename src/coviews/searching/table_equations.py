@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from coviews.policies import blas
+from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.subpolicy import Subpolicies
 from coviews.policies.tilted import level_bins
 
@@ -42,7 +42,7 @@ class Equations:
         gram.flat[:: features + 1] += np.bincount(terms.ravel(), minlength=features)
         cells = np.bincount((batch * features + terms).ravel(), minlength=len(sizes) * features)
         sums = cells.reshape(len(sizes), features) / np.sqrt(sizes)[:, None]
-        with blas.one_thread():
+        with one_blas_thread():
             gram -= sums.T @ sums
         right: Numbers = np.bincount(terms.ravel(), np.tile(centred, len(terms)), features).astype(np.float64)
         return cls(gram, right, terms, centred, batch, sizes)

@@ -12,6 +12,7 @@ from coviews.policies.tilted import TiltedPolicy
 from coviews.searching.contract import Search, SearchContext, SearchReport
 from coviews.searching.guards import loss_objection, over_objection
 from coviews.searching.loss_table import LossTable, TableSettings
+from coviews.searching.measures import SearchMeasure
 
 # titles of the statistics for trackers
 _NUMBERS = {"explained": "explained variance", "hardness": "hardness", "over": "over the bound", "accepted": "accepted"}
@@ -21,6 +22,37 @@ class TableSearch(Search):
     """The prior, tilted towards views that the loss table expects to be hard."""
 
     settings_type = TableSettings
+    measures = (
+        SearchMeasure(
+            "explained",
+            "Variance of a pair's loss that the table explains",
+            "Before every epoch, a table of what each choice adds to a pair's loss is fitted to the pairs that "
+            "training had seen.",
+            "share, of pairs it was not fitted to",
+            percent=True,
+        ),
+        SearchMeasure(
+            "hardness",
+            "Hardness of the policy",
+            "How far the expected loss has moved from the prior's towards that of lost images.",
+            "of the way to lost images",
+            percent=True,
+        ),
+        SearchMeasure(
+            "over",
+            "Share of pairs expected over the bound",
+            "Pairs over the bound have lost what is in the image: the policy avoids them.",
+            "over the bound",
+            percent=True,
+        ),
+        SearchMeasure(
+            "accepted",
+            "Share of the prior's draws that the policy accepts",
+            "The lower the share, the more the policy differs from its prior.",
+            "accepted",
+            percent=True,
+        ),
+    )
 
     def __init__(self, settings: TableSettings, context: SearchContext) -> None:
         self.context = context

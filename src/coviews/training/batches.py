@@ -47,10 +47,10 @@ class Batches:
         drawn = source.sample(self.size, generator).applied(generator)
         share = self.size // self.ranks
         part = slice(self.rank * share, (self.rank + 1) * share)
-        chosen = order[step * self.size : (step + 1) * self.size][part]
+        indices = order[step * self.size : (step + 1) * self.size][part]
         v = self.views
         views = make_views(
-            self.images[chosen], drawn, generator, crop=v.crop, flip=v.flip, fill=v.fill, threads=v.threads, part=part
+            self.images[indices], drawn, generator, crop=v.crop, flip=v.flip, fill=v.fill, threads=v.threads, part=part
         )
         return views, drawn
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coviews.console.display import Display, duration
+from coviews.console.progress import Display, duration
 from coviews.data.load import ImageSet
 from coviews.ops.view_settings import ViewSettings
 from coviews.policies.learned import AnyPolicy

@@ -30,16 +30,16 @@ class Monitor:
         if test is not None:
             if test.labels is None or images.labels is None or images.classes is None or test.classes is None:
                 raise ValueError("both sets need labels")
-            self.test, found = _some(test, generator)
-            assert found is not None
-            self.test_labels = match_classes(images.classes, test.classes, found)
+            self.test, test_labels = _some(test, generator)
+            assert test_labels is not None
+            self.test_labels = match_classes(images.classes, test.classes, test_labels)
 
     def __call__(self, encoder: nn.Module, device: Any) -> dict[str, float]:
         """RankMe and the spread of the features; kNN in percent where there are labels."""
         bank = features(encoder, self.train, self.mean, self.std, device=device)
-        found = {"rankme": rankme(bank), "spread": feature_spread(bank)}
+        quality = {"rankme": rankme(bank), "spread": feature_spread(bank)}
         if self.labels is None:
-            return found
+            return quality
         if self.test is None:
             k = usable_k(200, len(bank) - 1)
             accuracy = knn_accuracy(bank, self.labels, bank, self.labels, k=k, leave_one_out=True)
@@ -47,7 +47,7 @@ class Monitor:
             queries = features(encoder, self.test, self.mean, self.std, device=device)
             k = usable_k(200, len(bank))
             accuracy = knn_accuracy(bank, self.labels, queries, self.test_labels, k=k)
-        return {"knn": 100 * accuracy, **found}
+        return {"knn": 100 * accuracy, **quality}
 
     @property
     def images_judged(self) -> str:
@@ -60,8 +60,8 @@ class Monitor:
 def _some(images: ImageSet, generator: np.random.Generator) -> tuple[NDArray[np.uint8], NDArray[np.int64] | None]:
     if len(images) <= MOST_IMAGES:
         return images.images, images.labels
-    chosen = np.sort(generator.choice(len(images), MOST_IMAGES, replace=False))
-    return images.images[chosen], None if images.labels is None else images.labels[chosen]
+    indices = np.sort(generator.choice(len(images), MOST_IMAGES, replace=False))
+    return images.images[indices], None if images.labels is None else images.labels[indices]
 
 
 def embedding_spread(embedding: Tensor) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from coviews.console.display import Display
+from coviews.console.progress import Display
 from coviews.encoders.pixels import to_tensors
 from coviews.errors import CoviewsError
 from coviews.policies.subpolicy import Subpolicies

@@ -1,11 +1,11 @@
 """`search`: learn a policy for an encoder as it is now, in a training loop of your own."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coviews.console.progress import LateBar
 from coviews.errors import CoviewsError
 from coviews.ops.images import Images
 from coviews.ops.space import STANDARD, space
@@ -80,13 +80,11 @@ def search(
         if device is None:
             device = next((p.device for p in encoder.parameters()), "cpu")
     pair_losses = PairLosses(losses, images, views, device or "cpu")
-    with ExitStack() as stack:
-        stack.enter_context(evaluating(encoder))
-        show = stack.enter_context(_Bar(settings.iterations)) if progress else None
+    with evaluating(encoder), LateBar("search" if progress else "", settings.iterations) as bar:
 
         def step_done(step: SearchStep) -> None:
-            if show is not None:
-                show(step)
+            text = f"reward {step.reward:.3f}, over the bound {step.over:.0%}, entropy {step.entropy:.2f}"
+            bar.advance(1, text)
             if on_step is not None:
                 on_step(step)
 
@@ -96,25 +94,3 @@ def search(
             chance=chance_loss(settings.batch) if chance is None else chance, settings=settings, source=source,
             start=start, on_step=step_done,
         )  # fmt: skip
-
-
-class _Bar:
-    """A progress bar that shows the reward."""
-
-    def __init__(self, iterations: int) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("search"), BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-        self._progress = Progress(*columns, transient=True)
-        self._task = self._progress.add_task("", total=iterations)
-
-    def __enter__(self) -> "_Bar":
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def __call__(self, step: SearchStep) -> None:
-        text = f"reward {step.reward:.3f}, over the bound {step.over:.0%}, entropy {step.entropy:.2f}"
-        self._progress.update(self._task, advance=1, description=text)

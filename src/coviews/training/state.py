@@ -12,7 +12,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import nn
 
-from coviews.console.display import Display
+from coviews.console.progress import Display
 from coviews.encoders.method import build_method
 from coviews.errors import CoviewsError
 from coviews.methods.method import Method
@@ -54,7 +54,7 @@ class Training:
         self.stop_request = StopRequest()
         self.closing = contextlib.ExitStack()  # what is to be closed at the end
         with fabric.rank_zero_first(local=True):  # one process downloads or fills the cache, the others find it there
-            show = fabric.is_global_zero and display.wanted
+            show = fabric.is_global_zero and display.enabled
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 self.images, self.test = load_data(settings, data, fabric.world_size, show)

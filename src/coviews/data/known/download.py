@@ -1,4 +1,4 @@
-"""Files from the network, when the user asked for them: checked, and there whole or not at all."""
+"""Downloads that the user asked for: checked by their MD5 sum, and complete or absent."""
 
 import contextlib
 import hashlib
@@ -20,40 +20,40 @@ _PATIENCE = 60.0  # seconds without a byte
 
 
 def fetch(url: str, md5: str, target: Path, *, progress: bool) -> None:
-    """Download a file whose checksum is known."""
+    """Download a file, and check its MD5 sum."""
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     digest = hashlib.md5(usedforsecurity=False)
     if progress:
         print(f"downloading {url} to {target.parent}", file=sys.stderr)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with urllib.request.urlopen(url, timeout=_PATIENCE) as answer, open(partial, "wb") as file:
-            length = answer.headers.get("Content-Length", "")
+        with urllib.request.urlopen(url, timeout=_PATIENCE) as response, open(partial, "wb") as file:
+            length = response.headers.get("Content-Length", "")
             title = f"downloading {target.name}" if progress else ""
             with LateBar(title, int(length) if length.isdecimal() else None, in_bytes=True) as bar:
-                while chunk := answer.read(_CHUNK):
+                while chunk := response.read(_CHUNK):
                     digest.update(chunk)
                     file.write(chunk)
                     bar.advance(len(chunk))
         if digest.hexdigest() != md5:
             raise CoviewsError(f"what came from {url} is not the file that is known (md5 {md5}): try again")
         os.replace(partial, target)
-    except (OSError, http.client.HTTPException) as error:  # what the network and the disk raise
-        why = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
-        raise CoviewsError(f"cannot download {url} to {target}: {why}") from error
+    except (OSError, http.client.HTTPException) as error:  # of the network or the disk
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        raise CoviewsError(f"cannot download {url} to {target}: {reason}") from error
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()
 
 
 def unpack(archive: Path, names: Collection[str], folder: Path, *, progress: bool) -> None:
-    """Unpack these files of a .tar.gz archive, and nothing else: names in it lead nowhere else."""
-    left = set(names)
+    """Unpack only these files of a .tar.gz archive; no other path is written, whatever the archive names."""
+    missing = set(names)
     try:
         with waiting(f"unpacking {archive.name}" if progress else ""), tarfile.open(archive, "r:gz") as tar:
             for member in tar:
                 name = member.name.removeprefix("./")
-                content = tar.extractfile(member) if name in left and member.isreg() else None
+                content = tar.extractfile(member) if name in missing and member.isreg() else None
                 if content is None:
                     continue
                 target = folder / name
@@ -66,8 +66,8 @@ def unpack(archive: Path, names: Collection[str], folder: Path, *, progress: boo
                 finally:
                     with contextlib.suppress(OSError):
                         partial.unlink()
-                left.discard(name)
-                if not left:
+                missing.discard(name)
+                if not missing:
                     return
     except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
         raise CoviewsError(f"cannot unpack {archive}: {getattr(error, 'strerror', None) or error}") from error

@@ -1,6 +1,6 @@
-"""Data sets that have a name: which files they are, where these come from, and how they are read.
+"""The known data sets: their files, the addresses of these, and the functions that read them.
 
-The files lie where torchvision keeps them, so that what it has downloaded is found.
+The files are where torchvision puts them, so that its downloads are found.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,9 +9,9 @@ from pathlib import Path
 
 from coviews.console.progress import waiting
 from coviews.data.arrays import ArrayImages
+from coviews.data.class_labels import Labels, joined, labels_of_numbers
 from coviews.data.known.download import fetch, unpack
-from coviews.data.known.formats import Part, read_cifar, read_cifar_classes, read_stl, read_svhn
-from coviews.data.labels import Labels, joined, labels_of_numbers
+from coviews.data.known.readers import Part, read_cifar, read_cifar_classes, read_stl, read_svhn
 from coviews.errors import CoviewsError, unknown
 
 
@@ -29,18 +29,18 @@ class Download:
 
     @property
     def is_archive(self) -> bool:
-        """Whether the files of the data set are in it, and not it one of them."""
+        """Whether it is an archive of the files of a data set, not one of these files."""
         return self.name.endswith(".tar.gz")
 
 
 @dataclass(frozen=True)
 class KnownSet:
-    """A data set by name; files are relative to the root."""
+    """A known data set; paths of files are relative to the root."""
 
-    splits: Mapping[str, Sequence[str]]  # the files of each
-    downloads: Mapping[str, Download]  # where those of each come from
-    read: Callable[[Sequence[Path]], list[Part]]  # the files of a split
-    classes: Callable[[Path], Sequence[str]]  # their names, by the root
+    splits: Mapping[str, Sequence[str]]  # the files of each split
+    downloads: Mapping[str, Download]  # the source of the files of each split
+    read: Callable[[Sequence[Path]], list[Part]]  # reads the files of a split
+    classes: Callable[[Path], Sequence[str]]  # the names of the classes, given the root
     shared: Sequence[str] = ()  # files that every split needs
 
     def files(self, split: str) -> list[str]:
@@ -48,11 +48,13 @@ class KnownSet:
         return [*self.splits[split], *self.shared]
 
 
-def _cifar(folder: str, train: Sequence[str], test: str, meta: str, keys: tuple[str, str], come: Download) -> KnownSet:
+def _cifar(
+    folder: str, train: Sequence[str], test: str, meta: str, keys: tuple[str, str], archive: Download
+) -> KnownSet:
     label_key, names_key = keys
     return KnownSet(
         splits={"train": [f"{folder}/{name}" for name in train], "test": [f"{folder}/{test}"]},
-        downloads=dict.fromkeys(("train", "test"), come),
+        downloads=dict.fromkeys(("train", "test"), archive),
         read=lambda paths: [read_cifar(path, label_key) for path in paths],
         classes=lambda root: read_cifar_classes(root / folder / meta, names_key),
         shared=[f"{folder}/{meta}"],
@@ -108,9 +110,9 @@ KNOWN_SETS = {
 
 
 def known_images(name: str, root: Path, *, download: bool, progress: bool) -> ArrayImages:
-    """The images of NAME, NAME:SPLIT or NAME:SPLIT+SPLIT, by default of its train split."""
+    """The images of NAME, NAME:SPLIT or NAME:SPLIT+SPLIT; without a split, those of the train split."""
     known = KNOWN_SETS[name.partition(":")[0]]
-    splits = wanted_splits(name, list(known.splits))
+    splits = split_names(name, list(known.splits))
     for split in splits:
         _provide(name.partition(":")[0], known, split, root, download=download, progress=progress)
     parts: list[Part] = []
@@ -130,8 +132,8 @@ def known_images(name: str, root: Path, *, download: bool, progress: bool) -> Ar
     return ArrayImages(name, [images for images, _ in parts], joined(labels), files=files)
 
 
-def wanted_splits(name: str, valid: Sequence[str]) -> list[str]:
-    """The splits that NAME:SPLIT+SPLIT asks for, without a colon the train split."""
+def split_names(name: str, valid: Sequence[str]) -> list[str]:
+    """The splits in NAME:SPLIT+SPLIT; without a colon, the train split."""
     head, colon, tail = name.rpartition(":")
     if not colon:
         return ["train"]
@@ -143,27 +145,27 @@ def wanted_splits(name: str, valid: Sequence[str]) -> list[str]:
 
 
 def _provide(name: str, known: KnownSet, split: str, root: Path, *, download: bool, progress: bool) -> None:
-    """See to it that the files of a split are there: unpack their archive, or download it, if that is wanted."""
+    """Provide the files of a split: unpack their archive, or download it if that is allowed."""
 
     def missing() -> list[str]:
         return [file for file in known.files(split) if not (root / file).is_file()]
 
-    come = known.downloads[split]
-    archive = root / come.name
-    fetched = False
+    source = known.downloads[split]
+    archive = root / source.name
+    downloaded = False
     if missing() and download and not archive.is_file():
-        fetch(come.url, come.md5, archive, progress=progress)
-        fetched = True
-    if missing() and come.is_archive and archive.is_file():
+        fetch(source.url, source.md5, archive, progress=progress)
+        downloaded = True
+    if missing() and source.is_archive and archive.is_file():
         unpack(
             archive, {file for any_split in known.splits for file in known.files(any_split)}, root, progress=progress
         )
-        if fetched:
+        if downloaded:
             archive.unlink()
     if absent := missing():
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
-        where = f"{come.name}, which is unpacked then" if come.is_archive else come.name
+        file = f"{source.name}, which is unpacked then" if source.is_archive else source.name
         raise CoviewsError(
             f"{name} is not in {root}: there is no {absent[0]}{more}. "
-            f"Download it with --download (download=True), or put {where}, into that folder"
+            f"Download it with --download (download=True), or put {file}, into that folder"
         )

@@ -1,4 +1,4 @@
-"""TinyImageNet as it is published: its folder, or its archive, which is read without being unpacked."""
+"""TinyImageNet in its original layout: its folder, or its archive, which is read without being unpacked."""
 
 import io
 import re
@@ -13,13 +13,13 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from coviews.data.files import ImageFiles, find_images
+from coviews.data.class_labels import Labels
+from coviews.data.image_files import ImageFiles, find_images
 from coviews.data.imageset import Broken
 from coviews.data.known.download import fetch
-from coviews.data.known.sets import Download, wanted_splits
-from coviews.data.labels import Labels
-from coviews.data.parallel import mapped
-from coviews.data.pictures import Header, fitted, read_header, read_picture, reason
+from coviews.data.known.sets import Download, split_names
+from coviews.data.parallel import parallel_map
+from coviews.data.picture_reader import Header, fitted, read_header, read_picture, reason
 from coviews.errors import CoviewsError
 
 NAME = "tinyimagenet"
@@ -28,12 +28,12 @@ DOWNLOAD = Download("http://cs231n.stanford.edu/tiny-imagenet-200.zip", "90528d7
 _FOLDER = "tiny-imagenet-200"
 _IDS, _ANNOTATIONS = "wnids.txt", "val/val_annotations.txt"
 _TRAIN = re.compile(r"train/([^/.][^/]*)/images/[^/]+\.jpe?g", re.IGNORECASE)
-_LARGEST = 100_000_000  # bytes of one image; more is an attack on the memory
+_LARGEST = 100_000_000  # bytes of one file; a larger one would be an attack on the memory
 
 
 @dataclass(frozen=True, eq=False)
 class ZippedImages:
-    """Image files in an archive, by name, relative to a folder in it. Nothing is written anywhere."""
+    """Image files in an archive, by name, relative to a folder in it. Nothing is unpacked."""
 
     where: str
     archive: zipfile.ZipFile
@@ -55,18 +55,18 @@ class ZippedImages:
         """The labels of all files."""
         return self.labels
 
-    def labels_of(self, chosen: NDArray[np.int64]) -> Labels | None:
+    def labels_of(self, indices: NDArray[np.int64]) -> Labels | None:
         """The labels of some files."""
-        return None if self.labels is None else self.labels.of(chosen)
+        return None if self.labels is None else self.labels.of(indices)
 
-    def identity(self, chosen: NDArray[np.int64]) -> list[str]:
-        """Names, sizes and checksums, which the archive has."""
-        entries = ((self.names[i], self._entries.get(self.prefix + self.names[i])) for i in chosen)
+    def identity(self, indices: NDArray[np.int64]) -> list[str]:
+        """Names, sizes and checksums, as the archive lists them."""
+        entries = ((self.names[i], self._entries.get(self.prefix + self.names[i])) for i in indices)
         return [f"{name}\0{entry.file_size}\0{entry.CRC}" if entry else f"{name}\0missing" for name, entry in entries]
 
-    def headers(self, chosen: NDArray[np.int64], title: str) -> list[Header | str]:
-        """Size and colour of each file, or why it cannot be read."""
-        return mapped(self._header, chosen.tolist(), title)
+    def headers(self, indices: NDArray[np.int64], title: str) -> list[Header | str]:
+        """The size and colours of each file, or why it cannot be read."""
+        return parallel_map(self._header, indices.tolist(), title)
 
     def read(self, index: int, height: int, width: int, channels: int) -> tuple[NDArray[np.uint8], bool]:
         """One file decoded."""
@@ -79,7 +79,7 @@ class ZippedImages:
             raise FileNotFoundError(2, "not in the archive")
         if entry.file_size > _LARGEST:
             raise ValueError("too large for an image")
-        with self._lock:  # an archive does not promise that it bears threads
+        with self._lock:  # zipfile does not promise to be thread-safe
             return io.BytesIO(self.archive.read(entry))
 
     def _header(self, index: int) -> Header | str:
@@ -98,7 +98,7 @@ def is_tiny_imagenet(path: Path) -> bool:
 
 def known_tiny_imagenet(name: str, root: Path, *, download: bool, progress: bool) -> ImageFiles | ZippedImages:
     """The images of tinyimagenet, or tinyimagenet:SPLIT, in the root."""
-    splits = wanted_splits(name, SPLITS)
+    splits = split_names(name, SPLITS)
     folder, archive = root / _FOLDER, root / DOWNLOAD.name
     if is_tiny_imagenet(folder):
         return tiny_imagenet(folder, splits)
@@ -115,8 +115,8 @@ def known_tiny_imagenet(name: str, root: Path, *, download: bool, progress: bool
 def tiny_imagenet(path: Path, splits: Sequence[str]) -> ImageFiles | ZippedImages:
     """The images of some splits of TinyImageNet in a folder or an archive."""
     if path.is_dir():
-        found, unreadable = find_images(path / "train") if "train" in splits else ([], [])
-        names, labels = _select(str(path), splits, [f"train/{name}" for name in found], _reader(path))
+        train, unreadable = find_images(path / "train") if "train" in splits else ([], [])
+        names, labels = _select(str(path), splits, [f"train/{name}" for name in train], _reader(path))
         unreadable = [(f"train/{name}", why) for name, why in unreadable]
         return ImageFiles(str(path), path, names, labels, unreadable)
     try:
@@ -124,15 +124,15 @@ def tiny_imagenet(path: Path, splits: Sequence[str]) -> ImageFiles | ZippedImage
     except (OSError, zipfile.BadZipFile) as error:
         raise CoviewsError(f"cannot read the archive {path}: {getattr(error, 'strerror', None) or error}") from error
     prefix = _prefix(archive, path)
-    inside = [name.removeprefix(prefix) for name in archive.namelist() if name.startswith(f"{prefix}train/")]
-    names, labels = _select(str(path), splits, sorted(inside), _unzipper(archive, prefix, path))
+    train = [name.removeprefix(prefix) for name in archive.namelist() if name.startswith(f"{prefix}train/")]
+    names, labels = _select(str(path), splits, sorted(train), _unzipper(archive, prefix, path))
     return ZippedImages(str(path), archive, prefix, names, labels)
 
 
 def _select(
     where: str, splits: Sequence[str], train: Sequence[str], text: Callable[[str], str]
 ) -> tuple[list[str], Labels]:
-    """The names of the images of some splits, and their labels; `text` gives the content of a file of the set."""
+    """The names and labels of the images of some splits; `text` returns the content of a file of the set."""
     pairs: list[tuple[str, str]] = []
     for split in splits:
         if split == "train":
@@ -144,14 +144,14 @@ def _select(
                 if len(row) < 2 or "/" in row[0] or "\\" in row[0]:
                     raise CoviewsError(f"{_ANNOTATIONS} in {where} is damaged: 'name, tab, class' was expected")
                 pairs.append((f"val/images/{row[0]}", row[1].strip()))
-    # those of the list too, so that train and val have the same classes, whichever are there
+    # all listed classes, so that train and val have the same ones even if one of them has no image
     classes = sorted({*text(_IDS).split(), *(wnid for _, wnid in pairs)})
-    place = {wnid: i for i, wnid in enumerate(classes)}
-    return [name for name, _ in pairs], Labels(np.array([place[w] for _, w in pairs], np.int64), tuple(classes))
+    position = {wnid: i for i, wnid in enumerate(classes)}
+    return [name for name, _ in pairs], Labels(np.array([position[w] for _, w in pairs], np.int64), tuple(classes))
 
 
 def _prefix(archive: zipfile.ZipFile, path: Path) -> str:
-    """The folder in the archive that TinyImageNet is in."""
+    """The folder of TinyImageNet within the archive."""
     names = archive.namelist()
     for name in names:
         prefix = name.removesuffix(_IDS)

@@ -1,1 +1,1 @@
-"""The built-in images."""
+"""The built-in images of shapes: outlines, patterns, and the scenes drawn from them."""

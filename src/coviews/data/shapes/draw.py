@@ -10,7 +10,7 @@ from coviews.errors import CoviewsError
 Array = NDArray[np.floating]  # float32 throughout, for speed
 
 SHAPE_CLASSES = tuple(OUTLINES)
-SMALLEST = 8  # pixels a side, below which nobody can tell the shapes apart
+SMALLEST = 8  # pixels a side; in smaller images the shapes cannot be told apart
 MUTED = 0.12  # the greatest saturation
 _PIXELS_AT_ONCE = 1 << 17  # few enough that the planes of a chunk stay in the cache
 
@@ -47,11 +47,11 @@ _SCENE = np.dtype(
 
 
 def make_shapes(n: int, size: int | tuple[int, int] = 32, seed: int = 0) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Draw n images (n, H, W, 3) of shapes and their labels, as many of each class as can be.
+    """Draw n images (n, H, W, 3) of shapes, equally many of each class, and their labels.
 
     Args:
-        n: how many images.
-        size: their side, or (height, width), in pixels: how finely the same scenes are drawn.
+        n: the number of images.
+        size: their side, or (height, width), in pixels; the scenes do not depend on it.
         seed: the same n, size and seed give the same bytes.
     """
     height, width = (size, size) if isinstance(size, int | np.integer) else size
@@ -63,7 +63,7 @@ def make_shapes(n: int, size: int | tuple[int, int] = 32, seed: int = 0) -> tupl
         raise CoviewsError(f"the seed must not be negative, but is {seed}")
     generator = np.random.default_rng(seed)
     scenes = _draw_scenes(n, generator)
-    (grains,) = generator.spawn(1)  # apart, so that the scenes do not depend on the number of pixels
+    (grains,) = generator.spawn(1)  # a generator of its own: the scenes must not depend on the number of pixels
     images = np.empty((n, height, width, 3), np.uint8)
     step = max(1, _PIXELS_AT_ONCE // (height * width))
     for first in range(0, n, step):
@@ -71,13 +71,13 @@ def make_shapes(n: int, size: int | tuple[int, int] = 32, seed: int = 0) -> tupl
     return images, scenes["shape"].astype(np.int64)
 
 
-# ----------------------------------------------------------------------------------------- what is to be seen
+# ----------------------------------------------------------------------------------------- scenes
 
 
 def _draw_scenes(n: int, generator: np.random.Generator) -> NDArray[np.void]:
-    """Each class has its outline and its texture; everything else is drawn with no regard to the class.
+    """Random scenes: the class determines the outline and the texture, and nothing else.
 
-    Colours are muted and backgrounds plain: with strong ones, an encoder tells images apart by nothing else.
+    Colours are muted and backgrounds plain: otherwise an encoder would tell images apart by these alone.
     """
 
     def uniform(low: float, high: float, *shape: int) -> NDArray[np.float64]:
@@ -99,7 +99,7 @@ def _draw_scenes(n: int, generator: np.random.Generator) -> NDArray[np.void]:
     scenes["exposure"] = uniform(0.75, 1.15, 1) * uniform(0.92, 1.08, 3)
     scenes["grain"] = uniform(0, 0.05) * (uniform(0, 1) < 0.7)
 
-    # the shape is lighter or darker than what is behind it, so that grey images show it too
+    # the shape is lighter or darker than the background, so that it shows in grey images too
     gap = uniform(0.34, 0.58)
     middle = 0.1 + gap / 2 + uniform(0, 1) * (0.8 - gap)
     side = np.where(uniform(0, 1) < 0.5, 0.5, -0.5)
@@ -119,7 +119,7 @@ def _draw_scenes(n: int, generator: np.random.Generator) -> NDArray[np.void]:
 
 
 def _colour(hue: NDArray[np.float64], saturation: NDArray[np.float64], lightness: NDArray[np.float64]) -> Array:
-    """A colour (n, 3) of the lightness asked for: the pure hue, mixed with grey, then with black or white."""
+    """A colour (n, 3) of this lightness: the pure hue, mixed with grey, then with black or white."""
     lightness = np.clip(lightness, 0.03, 0.97)[:, None]
     pure = np.clip(np.abs((hue[:, None] * 6 + np.array([0, 4, 2])) % 6 - 3) - 1, 0, 1)
     mixed = 1 - saturation[:, None] * (1 - pure)
@@ -128,7 +128,7 @@ def _colour(hue: NDArray[np.float64], saturation: NDArray[np.float64], lightness
     return np.where(lightness < own, darker, whiter).astype(np.float32)
 
 
-# ----------------------------------------------------------------------------------------- how it is painted
+# ----------------------------------------------------------------------------------------- painting
 
 
 def _render(scenes: NDArray[np.void], height: int, width: int, grains: np.random.Generator) -> NDArray[np.uint8]:
@@ -182,7 +182,7 @@ def _column(values: Array) -> Array:
 
 
 def _into_shape(scenes: NDArray[np.void], right: Array, below: Array) -> tuple[Array, Array]:
-    """Where a place in the image is in the shape's own coordinates: turned, sheared and scaled back."""
+    """Image coordinates in the shape's own coordinates: rotated, sheared and scaled back."""
     cos, sin = np.cos(_column(scenes["angle"])), np.sin(_column(scenes["angle"]))
     scale, stretch = _column(scenes["scale"]), _column(scenes["stretch"])
     u, v = (cos * right + sin * below) / scale, (cos * below - sin * right) / scale
@@ -190,7 +190,7 @@ def _into_shape(scenes: NDArray[np.void], right: Array, below: Array) -> tuple[A
 
 
 def _distance(scenes: NDArray[np.void], u: Array, v: Array) -> Array:
-    """How far each place is from the edge of the image's shape, in the image's units."""
+    """The distance of each pixel from the edge of its image's shape, in the image's units."""
     distance = np.empty_like(u)
     for i, outline in enumerate(OUTLINES.values()):
         rows = np.flatnonzero(scenes["shape"] == i)
@@ -200,7 +200,7 @@ def _distance(scenes: NDArray[np.void], u: Array, v: Array) -> Array:
 
 
 def _painted(paint: NDArray[np.void], x: Array, y: Array, pixel: Array | float) -> Array:
-    """Two colours mixed by a pattern: (3, n, P); `pixel` is how wide one is in x and y."""
+    """Two colours mixed by a pattern: (3, n, P); `pixel` is the width of a pixel in x and y."""
     frequency = _column(paint["frequency"])
     cos, sin = np.cos(_column(paint["angle"])) * frequency, np.sin(_column(paint["angle"])) * frequency
     phase = paint["phase"]

@@ -27,7 +27,7 @@ def _triangle(x: Array, y: Array) -> Array:
 
 
 def _star(x: Array, y: Array) -> Array:
-    """Five points: the plane is folded onto half of one of them, whose edge is a straight line."""
+    """Five points: the plane is folded onto half of one point, whose edge is a straight line."""
     sector, tip, notch = 2 * math.pi / 5, 1.08, 0.5
     angle = np.arctan2(x, -y)
     folded = np.abs(angle - sector * np.round(angle / sector))
@@ -73,8 +73,7 @@ def _hourglass(x: Array, y: Array) -> Array:
     return np.maximum(side, b - 0.9)
 
 
-# All within about one unit of the middle, and of about the same area, so that the share of the image
-# which a shape covers does not tell its class.
+# All within about one unit of the middle, and of about the same area: the area must not tell the class.
 OUTLINES: dict[str, Callable[[Array, Array], Array]] = {
     "disc": _disc,
     "ring": _ring,

@@ -1,4 +1,4 @@
-"""Textures for the built-in shapes: functions of the plane to 0..1, one for each kind."""
+"""The textures of the built-in shapes: functions from the plane to 0..1."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.floating]  # float32 throughout, for speed
 TURN = 2 * math.pi
-CELLS = 8  # the side of the lattice from which noise is made
+CELLS = 8  # the side of the lattice of the noise
 
 
 def _plain(u: Array, v: Array, sharpness: Array, lattice: Array) -> Array:
@@ -38,7 +38,7 @@ def _marble(u: Array, v: Array, sharpness: Array, lattice: Array) -> Array:
 
 
 def _noise(u: Array, v: Array, sharpness: Array, lattice: Array) -> Array:
-    """Random numbers on a lattice (n, CELLS * CELLS) that repeats, and linear between them."""
+    """Random numbers on a periodic lattice (n, CELLS * CELLS), interpolated linearly."""
     u, v = 3 * u, 3 * v
     left, top = np.floor(u), np.floor(v)
     across, down = u - left, v - top
@@ -67,7 +67,7 @@ def _grid(u: Array, v: Array, sharpness: Array, lattice: Array) -> Array:
 
 
 def _step(value: Array, sharpness: Array) -> Array:
-    """0 where the value is negative, 1 where it is positive, and an even slope about a pixel wide between."""
+    """A step from 0 for negative values to 1 for positive ones, smoothed over about one pixel."""
     return np.clip(value * sharpness + 0.5, 0, 1)
 
 

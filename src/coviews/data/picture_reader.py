@@ -1,4 +1,4 @@
-"""One picture: its size without decoding it, and its pixels as Pillow gives them."""
+"""Reading one picture with Pillow: its size without decoding it, and its pixels."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 
 _GREY_MODES = ("1", "L", "LA", "La", "I", "F", "I;16", "I;16B", "I;16L", "I;16N")
-_NOT_DECODED = ("EPS", "MPEG")  # the one is a program for another program to run, the other is a film
+_NOT_DECODED = ("EPS", "MPEG")  # a program for Ghostscript, and films
 _COMMON = ("JPEG", "PNG")
 _TURNED = (5, 6, 7, 8)  # EXIF orientations that swap width and height
 
 
 class Header(NamedTuple):
-    """What is known of an image before it is decoded."""
+    """The size and colours of an image, known before it is decoded."""
 
     height: int
     width: int
@@ -24,7 +24,7 @@ class Header(NamedTuple):
 
 
 def read_header(file: IO[bytes]) -> Header:
-    """Size and colour of an image file without decoding it."""
+    """The header of an image file, without decoding it."""
     with Image.open(file, formats=_formats()) as picture:
         width, height = picture.size
         if _is_turned(picture):
@@ -35,8 +35,7 @@ def read_header(file: IO[bytes]) -> Header:
 def read_picture(file: IO[bytes], channels: int) -> Image.Image:
     """An image file as a Pillow image of mode L or RGB, upright.
 
-    Never give Pillow the file's name: it maps a plain TIFF file that it knows by name, and garbles it where it is
-    turned.
+    Pillow must not get the file's name: it would map a plain TIFF file, and garble a rotated one.
     """
     with Image.open(file, formats=_formats()) as picture:
         picture.load()
@@ -45,12 +44,12 @@ def read_picture(file: IO[bytes], channels: int) -> Image.Image:
 
 
 def is_grey(picture: Image.Image) -> bool:
-    """Whether a picture has no colours by its mode."""
+    """Whether the mode of a picture has no colours."""
     return picture.mode in _GREY_MODES
 
 
 def converted(picture: Image.Image, channels: int) -> Image.Image:
-    """The image as L or RGB, as Pillow converts it."""
+    """The picture converted to mode L or RGB by Pillow."""
     if channels == 1 or picture.mode in _GREY_MODES:
         picture = picture.convert("L")
     elif picture.mode == "P" and "transparency" in picture.info:
@@ -59,14 +58,14 @@ def converted(picture: Image.Image, channels: int) -> Image.Image:
 
 
 def fitted(picture: Image.Image, height: int, width: int) -> NDArray[np.uint8]:
-    """The image (H, W, C), resized until its shorter side fits, and the middle cropped."""
+    """The picture as (H, W, C): resized to cover the size, then cropped to its middle."""
     if picture.size != (width, height):
         picture = ImageOps.fit(picture, (width, height), Image.Resampling.BILINEAR)
     return np.asarray(picture).reshape(height, width, -1)
 
 
 def most_common_size(headers: Iterable[Header]) -> tuple[int, int]:
-    """The most common (height, width); among equally common ones the one in the middle by area."""
+    """The most common (height, width); of several equally common ones, the one of median area."""
     sizes = Counter((h.height, h.width) for h in headers)
     most = max(sizes.values())
     tied = sorted((s for s, n in sizes.items() if n == most), key=lambda s: (s[0] * s[1], s))
@@ -74,7 +73,7 @@ def most_common_size(headers: Iterable[Header]) -> tuple[int, int]:
 
 
 def reason(error: Exception) -> str:
-    """Why an image cannot be read, in few words and without its path."""
+    """Why an image cannot be read, in a few words and without its path."""
     if isinstance(error, UnidentifiedImageError):
         return "not an image"
     if isinstance(error, OSError) and error.strerror:
@@ -84,7 +83,7 @@ def reason(error: Exception) -> str:
 
 @cache
 def extensions() -> frozenset[str]:
-    """The file name extensions of what can be decoded."""
+    """The file name extensions of all formats that can be decoded."""
     known = _formats()
     return frozenset(ext for ext, name in Image.registered_extensions().items() if name in known)
 
@@ -93,27 +92,27 @@ def extensions() -> frozenset[str]:
 def _formats() -> tuple[str, ...]:
     Image.init()
     stubs = (name for name, (opener, _) in Image.OPEN.items() if _is_stub(opener))
-    left_out = {*stubs, *_NOT_DECODED}
-    # Pillow tries one after the other: what is common comes first
-    return tuple(name for name in dict.fromkeys((*_COMMON, *Image.OPEN)) if name not in left_out)
+    excluded = {*stubs, *_NOT_DECODED}
+    # Pillow tries them in this order: common formats first
+    return tuple(name for name in dict.fromkeys((*_COMMON, *Image.OPEN)) if name not in excluded)
 
 
 def _is_stub(opener: object) -> bool:
-    """Whether Pillow knows the format by name only."""
+    """Whether Pillow identifies the format but cannot decode it."""
     return isinstance(opener, type) and issubclass(opener, ImageFile.StubImageFile)
 
 
 def _is_turned(picture: Image.Image) -> bool:
-    """Whether width and height will be swapped once it is decoded and upright."""
+    """Whether the EXIF orientation swaps width and height."""
     if picture.format == "TIFF":
         return False  # Pillow has swapped them already
     if picture.format == "PNG" and "exif" not in picture.info:
-        return False  # Pillow would decode it to look behind the pixels
+        return False  # Pillow would decode the pixels to find it
     return _orientation(picture) in _TURNED
 
 
 def _orientation(picture: Image.Image) -> int:
-    """The EXIF orientation; upright where the EXIF is damaged, for the image may be whole."""
+    """The EXIF orientation; 1 (upright) if the EXIF is damaged, since the image may still be readable."""
     try:
         return int(picture.getexif().get(ExifTags.Base.Orientation, 1))
     except Exception:

@@ -1,4 +1,4 @@
-"""The files of CIFAR, SVHN and STL-10 as their authors publish them. No pickle is executed."""
+"""Readers of the original files of CIFAR, SVHN and STL-10. No pickle is executed."""
 
 import pickle
 from pathlib import Path
@@ -12,15 +12,15 @@ from coviews.errors import CoviewsError
 Part = tuple[NDArray[np.uint8], NDArray[np.int64] | None]  # images (n, H, W, 3), and labels if there are any
 
 _CIFAR_SIDE, _STL_SIDE = 32, 96
-_LISTED = ("numpy.core.multiarray", "numpy._core.multiarray")  # where NumPy has kept what makes arrays
-_ENOUGH = 1 << 31  # bytes of a batch file; CIFAR-100's, the largest, has 155 MB
+_NUMPY = ("numpy.core.multiarray", "numpy._core.multiarray")  # modules with the function that NumPy's pickles call
+_LARGEST = 1 << 31  # bytes of a batch file; the largest, CIFAR-100's, has 155 MB
 
 
 # ------------------------------------------------------------------------------------------------- CIFAR
 
 
 class _Array:
-    """Stands for an array while a pickle is read: it notes what the array is, and makes nothing."""
+    """Stands for an array while a pickle is read: it keeps the state of the array, and does nothing else."""
 
     def __init__(self, *_: object) -> None:
         self.state: object = None
@@ -40,17 +40,17 @@ class _Type:
 
 
 def _encoded(text: str, encoding: str) -> bytes:
-    """How Python 3 writes bytes into an old pickle."""
+    """Bytes, as Python 3 writes them into an old pickle."""
     if encoding not in ("latin1", "latin-1"):
         raise pickle.UnpicklingError(f"bytes written as {encoding!r}")
     return text.encode("latin-1")
 
 
 class _DataOnly(pickle.Unpickler):
-    """Reads numbers, texts, lists, dictionaries and arrays; whatever else a pickle names is refused, not imported."""
+    """Reads numbers, texts, lists, dictionaries and arrays; any other name in a pickle is refused, not imported."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module in _LISTED and name == "_reconstruct") or (module, name) == ("numpy", "ndarray"):
+        if (module in _NUMPY and name == "_reconstruct") or (module, name) == ("numpy", "ndarray"):
             return _Array
         if (module, name) == ("numpy", "dtype"):
             return _Type
@@ -60,7 +60,7 @@ class _DataOnly(pickle.Unpickler):
 
 
 def read_cifar(path: Path, key: str) -> Part:
-    """A batch file of CIFAR: images, and the labels that have this name in it."""
+    """The images of a batch file of CIFAR, and the labels under this key."""
     batch = _read_pickle(path)
     labels = batch.get(key)
     try:
@@ -73,7 +73,7 @@ def read_cifar(path: Path, key: str) -> Part:
 
 
 def read_cifar_classes(path: Path, key: str) -> tuple[str, ...]:
-    """The names of CIFAR's classes, from the file that describes the batches."""
+    """The names of CIFAR's classes, from its meta file."""
     names = _read_pickle(path).get(key)
     if not isinstance(names, list) or not names:
         raise CoviewsError(f"{path} has no list {key!r}, or it is damaged")
@@ -81,8 +81,8 @@ def read_cifar_classes(path: Path, key: str) -> tuple[str, ...]:
 
 
 def _read_pickle(path: Path) -> dict[str, Any]:
-    """A dictionary from a pickle that has nothing but data in it."""
-    if path.stat().st_size > _ENOUGH:
+    """The dictionary in a pickle that contains only data."""
+    if path.stat().st_size > _LARGEST:
         raise CoviewsError(f"{path} is far too large for a file of CIFAR")
     try:
         with open(path, "rb") as file:
@@ -95,7 +95,7 @@ def _read_pickle(path: Path) -> dict[str, Any]:
 
 
 def _pixels(array: Any) -> NDArray[np.uint8]:
-    """An array of a pickle, whose state is (version, shape, type, by columns, bytes)."""
+    """The pixels of an array in a pickle, whose state is (version, shape, type, by columns, bytes)."""
     if not isinstance(array, _Array) or not isinstance(array.state, tuple) or len(array.state) != 5:
         raise TypeError("not an array")
     _, shape, kind, by_columns, content = array.state
@@ -116,7 +116,7 @@ def _short(error: Exception) -> str:
 
 
 def read_svhn(path: Path) -> Part:
-    """A file of SVHN: X (32, 32, 3, n) and y (n, 1), in which 10 stands for the digit 0."""
+    """The images and labels of a file of SVHN: X (32, 32, 3, n) and y (n, 1), where 10 stands for the digit 0."""
     try:
         from scipy.io import loadmat
     except ImportError as error:
@@ -139,7 +139,7 @@ def read_svhn(path: Path) -> Part:
 
 
 def read_stl(images: Path, labels: Path | None) -> Part:
-    """Files of STL-10: bytes (n, 3, width, height), mapped and not read; labels from 1."""
+    """The images and labels of files of STL-10: bytes (n, 3, width, height), mapped and not read; labels from 1."""
     size = images.stat().st_size
     if size == 0 or size % (3 * _STL_SIDE**2):
         raise CoviewsError(f"{images} is not a whole number of images of STL-10: it has {size} bytes")

@@ -1,11 +1,16 @@
-"""Text and tiles in pictures: what all drawings with Pillow have in common."""
+"""What all pictures drawn with Pillow share: text, tiles, and writing them to a file."""
 
+import io
 from bisect import bisect_right
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
+
+from coviews.errors import CoviewsError
+from coviews.files.atomic import write_whole
 
 WHITE, PANEL, INK, FAINT = "#ffffff", "#f1f3f5", "#1f2933", "#66717c"
 TITLE, HEAD, TEXT = 22, 14, 13  # font sizes
@@ -26,14 +31,14 @@ def wrapped(text: str, size: int, width: int) -> list[str]:
 
 
 def shortened(text: str, size: int, width: int) -> str:
-    """One line no wider than `width` pixels: the end is kept, for there file names differ."""
+    """One line no wider than `width` pixels: the beginning is cut off, because file names differ at the end."""
     text = " ".join(text.split())
     if text_width(text, size) <= width:
         return text
-    kept = len(text)
-    while kept > 1 and text_width("…" + text[-kept:], size) > width:
-        kept -= 1
-    return "…" + text[-kept:]
+    length = len(text)
+    while length > 1 and text_width("…" + text[-length:], size) > width:
+        length -= 1
+    return "…" + text[-length:]
 
 
 def write(pen: ImageDraw.ImageDraw, lines: list[str], x: float, y: float, size: int, colour: str) -> None:
@@ -43,18 +48,18 @@ def write(pen: ImageDraw.ImageDraw, lines: list[str], x: float, y: float, size: 
 
 
 def text_height(lines: int, size: int) -> int:
-    """Of so many lines."""
+    """The height of a number of lines, in pixels."""
     return round(lines * size * _LINE)
 
 
 def text_width(text: str, size: int) -> float:
-    """Of one line."""
+    """The width of one line, in pixels."""
     return float(font(size).getlength(text))
 
 
 @cache
 def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Pillow's own font, which is there on every machine."""
+    """Pillow's own font, which every machine has."""
     return ImageFont.load_default(size)
 
 
@@ -67,13 +72,33 @@ def tile(image: NDArray[np.uint8], side: int) -> Image.Image:
 
 
 def tile_size(height: int, width: int, side: int) -> tuple[int, int]:
-    """Small images grow by a whole factor, so that their pixels stay equal; large ones shrink."""
+    """Width and height of a tile: small images grow by a whole factor, so that pixels stay equal; large ones shrink."""
     longest = max(height, width)
     if longest <= side:
         return width * (side // longest), height * (side // longest)
     return max(1, round(width * side / longest)), max(1, round(height * side / longest))
 
 
+def check_picture(path: Path) -> None:
+    """Raise an error if a picture cannot be written to this path: call it before the work is done."""
+    if Image.registered_extensions().get(path.suffix.lower()) not in Image.SAVE:
+        raise CoviewsError(f"cannot write a picture as {str(path)!r}: name it .png, .jpg, .webp or .pdf")
+    if path.is_dir():
+        raise CoviewsError(f"cannot write {path}: it is a folder")
+
+
+def save_picture(picture: Image.Image, path: Path) -> None:
+    """Write a picture, whole or not at all, in the format of the path's extension."""
+    content = io.BytesIO()
+    try:
+        picture.save(content, format=Image.registered_extensions()[path.suffix.lower()])
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise CoviewsError(f"cannot write {path}: {reason}") from error
+    write_whole(path, content.getvalue())
+
+
 def _fitting(text: str, size: int, width: int) -> int:
-    """How many characters fit, at least one."""
+    """The number of characters that fit, at least one."""
     return 1 + bisect_right(range(2, len(text) + 1), float(width), key=lambda n: text_width(text[:n], size))

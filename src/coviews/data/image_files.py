@@ -1,4 +1,4 @@
-"""Image files: find them in folders, and read those of a folder or a list."""
+"""Image files: finding them in folders, and reading those of a folder or a list."""
 
 import os
 import stat
@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.data.class_labels import Labels
 from coviews.data.imageset import Broken
-from coviews.data.labels import Labels
-from coviews.data.parallel import mapped
-from coviews.data.pictures import Header, extensions, fitted, read_header, read_picture, reason
+from coviews.data.parallel import parallel_map
+from coviews.data.picture_reader import Header, extensions, fitted, read_header, read_picture, reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,17 +34,17 @@ class ImageFiles:
         """The labels of all files."""
         return self.labels
 
-    def labels_of(self, chosen: NDArray[np.int64]) -> Labels | None:
+    def labels_of(self, indices: NDArray[np.int64]) -> Labels | None:
         """The labels of some files."""
-        return None if self.labels is None else self.labels.of(chosen)
+        return None if self.labels is None else self.labels.of(indices)
 
-    def identity(self, chosen: NDArray[np.int64]) -> list[str]:
-        """Names, sizes and times: the same ones in another place are the same images."""
-        return [file_stamp(self.folder, self.names[i]) for i in chosen]
+    def identity(self, indices: NDArray[np.int64]) -> list[str]:
+        """Names, sizes and times, without the folder: a moved folder keeps its identity."""
+        return [file_stamp(self.folder, self.names[i]) for i in indices]
 
-    def headers(self, chosen: NDArray[np.int64], title: str) -> list[Header | str]:
-        """Size and colour of each file, or why it cannot be read."""
-        return mapped(lambda i: _header(self.folder / self.names[i]), chosen.tolist(), title)
+    def headers(self, indices: NDArray[np.int64], title: str) -> list[Header | str]:
+        """The size and colours of each file, or why it cannot be read."""
+        return parallel_map(lambda i: _header(self.folder / self.names[i]), indices.tolist(), title)
 
     def read(self, index: int, height: int, width: int, channels: int) -> tuple[NDArray[np.uint8], bool]:
         """One file decoded, upright."""
@@ -54,7 +54,7 @@ class ImageFiles:
 
 
 def folder_images(folder: Path) -> ImageFiles:
-    """The images of a folder; its sub folders are the classes, if there are several that hold everything."""
+    """The images of a folder; its sub folders are the classes, if there are several and every image is in one."""
     names, unreadable = find_images(folder)
     firsts = [name.split("/")[0] for name in names]
     classes = sorted(set(firsts))
@@ -66,16 +66,16 @@ def folder_images(folder: Path) -> ImageFiles:
 
 
 def find_images(folder: Path) -> tuple[list[str], list[Broken]]:
-    """All image files below a folder, sorted, relative to it with forward slashes; and what may not be read.
+    """All image files below a folder, sorted, relative to it with forward slashes; and folders that cannot be read.
 
-    Hidden names are left out. Links are followed, but no folder is entered twice, so that loops end.
+    Hidden names are left out. Links are followed, but no folder is entered twice, so loops end.
     """
-    found: list[str] = []
+    names: list[str] = []
     unreadable: list[Broken] = []
     entered: set[str] = set()
-    todo = deque([(folder, "")])
-    while todo:
-        here, prefix = todo.popleft()
+    queue = deque([(folder, "")])
+    while queue:
+        here, prefix = queue.popleft()
         real = os.path.realpath(here)
         if real in entered:
             continue
@@ -91,16 +91,16 @@ def find_images(folder: Path) -> tuple[list[str], list[Broken]]:
             if os.path.isdir(entry.path):
                 below = (here / entry.name, f"{prefix}{entry.name}/")
                 if entry.is_symlink():
-                    todo.append(below)  # last, so that what is reached twice keeps its real name
+                    queue.append(below)  # last, so that a file reached twice keeps its real name
                 else:
-                    todo.appendleft(below)
+                    queue.appendleft(below)
             elif os.path.splitext(entry.name)[1].lower() in extensions():
-                found.append(prefix + entry.name)
-    return sorted(found), unreadable
+                names.append(prefix + entry.name)
+    return sorted(names), unreadable
 
 
 def file_stamp(folder: Path, name: str) -> str:
-    """A file's name, size and time in one line: another one once the file has been changed."""
+    """A file's name, size and time of change, in one line."""
     try:
         info = os.stat(folder / name)
     except (OSError, ValueError):
@@ -109,7 +109,7 @@ def file_stamp(folder: Path, name: str) -> str:
 
 
 def _header(path: Path) -> Header | str:
-    """Size and colour of an image without decoding it, or why it cannot be read."""
+    """The size and colours of an image without decoding it, or why it cannot be read."""
     try:
         info = os.stat(path)
         if not stat.S_ISREG(info.st_mode):

@@ -1,4 +1,4 @@
-"""Labels: numbers of classes, and what the classes are called."""
+"""Labels: the class of each image as a number, and the names of the classes."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,38 +13,38 @@ class Labels(NamedTuple):
     values: NDArray[np.int64]  # (N,), indices into classes
     classes: tuple[str, ...]
 
-    def of(self, chosen: NDArray[np.int64]) -> "Labels":
-        """The labels of some of the images; all classes stay."""
-        return Labels(self.values[chosen], self.classes)
+    def of(self, indices: NDArray[np.int64]) -> "Labels":
+        """The labels of some of the images, with the same classes."""
+        return Labels(self.values[indices], self.classes)
 
 
 def labels_of_texts(texts: Sequence[str]) -> Labels:
-    """Classes are the different texts, sorted; by their value if all are numbers."""
+    """Labels from texts; the classes are the distinct texts, sorted by value if all are numbers."""
     numbers = {text: _number(text) for text in set(texts)}
     known = [n for n in numbers.values() if n is not None]
     if len(known) == len(numbers):
         classes = [text for _, text in sorted(zip(known, numbers, strict=True))]
     else:
         classes = sorted(numbers)
-    place = {text: i for i, text in enumerate(classes)}
-    return Labels(np.array([place[text] for text in texts], np.int64), tuple(classes))
+    position = {text: i for i, text in enumerate(classes)}
+    return Labels(np.array([position[text] for text in texts], np.int64), tuple(classes))
 
 
 def labels_of_numbers(values: NDArray[Any], names: Sequence[str] | None = None) -> Labels | None:
-    """Labels of whole numbers, with these names of classes if they are enough, else the numbers themselves.
+    """Labels from whole numbers; the classes are called by the names, if there are enough, or by the numbers.
 
-    None where a label is negative, for this is how data sets write that they do not know it.
+    None if a label is negative: data sets write an unknown label so.
     """
     if values.min(initial=0) < 0:
         return None
     if names is not None and values.max(initial=0) < len(names):
         return Labels(values.astype(np.int64), tuple(names))
-    different, places = np.unique(values, return_inverse=True)
-    return Labels(places.reshape(-1).astype(np.int64), tuple(str(number) for number in different.tolist()))
+    distinct, positions = np.unique(values, return_inverse=True)
+    return Labels(positions.reshape(-1).astype(np.int64), tuple(str(number) for number in distinct.tolist()))
 
 
 def joined(parts: Sequence[Labels | None]) -> Labels | None:
-    """The labels of several parts of a data set in a row; none if one part has none."""
+    """The labels of several parts of a data set, one after the other; None if a part has no labels."""
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None

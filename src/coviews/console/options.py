@@ -1,0 +1,34 @@
+"""Options of commands: their types on the command line, checks, and changes by name."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import tyro
+
+from coviews.errors import CoviewsError, unknown
+
+# options that may be left out
+Data = Annotated[str | None, tyro.conf.arg(metavar="DATA")]
+Text = Annotated[str | None, tyro.conf.arg(metavar="STR")]
+Int = Annotated[int | None, tyro.conf.arg(metavar="INT")]
+MaybePath = Annotated[Path | None, tyro.conf.arg(metavar="PATH")]
+Source = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
+
+T = TypeVar("T")
+
+
+def replaced(options: T, changes: Mapping[str, Any]) -> T:
+    """A copy of an options dataclass with some fields changed; an unknown name is an error."""
+    names = [field.name for field in dataclasses.fields(options)]  # type: ignore[arg-type]
+    for name in changes:
+        if name not in names:
+            raise unknown("option", name, names)
+    return dataclasses.replace(options, **changes)  # type: ignore[type-var]
+
+
+def check_range(name: str, value: int, low: int, high: int) -> None:
+    """Raise an error if a number is not within low..high."""
+    if not low <= value <= high:
+        raise CoviewsError(f"--{name} must be {low} to {high}, not {value}")

@@ -1,0 +1,286 @@
+"""The table of data formats: what `load_images` and the commands accept as data.
+
+A new format is one class and one entry in `FORMATS`.
+"""
+
+import difflib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coviews.console.progress import waiting
+from coviews.data.arrays import ARRAYS, ArrayImages, array_file, as_batch
+from coviews.data.class_labels import Labels
+from coviews.data.datasets import DatasetImages, is_dataset
+from coviews.data.image_files import ImageFiles, folder_images
+from coviews.data.imageset import ImageSet
+from coviews.data.known.sets import KNOWN_SETS, known_images, split_names
+from coviews.data.known.tiny_imagenet import NAME as TINY
+from coviews.data.known.tiny_imagenet import SPLITS as TINY_SPLITS
+from coviews.data.known.tiny_imagenet import is_tiny_imagenet, known_tiny_imagenet, tiny_imagenet
+from coviews.data.lists import LISTS, listed_images
+from coviews.data.request import ImageRequest
+from coviews.data.shapes.draw import SHAPE_CLASSES, make_shapes
+from coviews.data.source import Source
+from coviews.errors import CoviewsError, unknown
+
+SHAPES_COUNT = 5000
+
+
+class Format(ABC):
+    """One kind of data: which data are of this kind, and how they are opened."""
+
+    about: str  # what it is, in a few words: part of the help text and a row in the docs
+    examples: Sequence[str] = ()  # how it is written on the command line; none for objects of Python
+    names: Sequence[str] = ()  # data sets that are opened by NAME or NAME:..., wherever the current folder is
+
+    def fits(self, data: Any) -> bool:
+        """Whether the data are of this format; by default, whether they are one of its names."""
+        return _name(data) in self.names
+
+    @abstractmethod
+    def open(self, data: Any, request: ImageRequest) -> Source:
+        """The images of the data, none of which has to be decoded yet."""
+
+
+class _Folder(Format):
+    """Image files in a folder and its sub folders."""
+
+    about = "a folder of images"
+    examples = ("my/folder",)
+
+    def fits(self, data: Any) -> bool:
+        path = _path(data)
+        return path is not None and path.is_dir() and not is_tiny_imagenet(path)
+
+    def open(self, data: Any, request: ImageRequest) -> Source:
+        with waiting(request.title("looking for images")):
+            return folder_images(_expanded(data))
+
+
+class _ListFile(Format):
+    """Paths of image files in a text file, with labels in a table."""
+
+    about = f"a list of image files ({', '.join(LISTS)})"
+    examples = ("list.txt", "list.csv")
+
+    def fits(self, data: Any) -> bool:
+        return _is_file(data, LISTS)
+
+    def open(self, data: Any, request: ImageRequest) -> Source:
+        with waiting(request.title("looking for images")):
+            return listed_images(_expanded(data), request.notes)
+
+
+class _ArrayFile(Format):
+    """An array of NumPy in a file."""
+
+    about = f"an array ({', '.join(ARRAYS)})"
+    examples = ("images.npy", "images.npz")
+
+    def fits(self, data: Any) -> bool:
+        return _is_file(data, ARRAYS)
+
+    def open(self, data: Any, request: ImageRequest) -> Source:
+        with waiting(request.title("looking for images")):
+            return array_file(_expanded(data), request.notes)
+
+
+class _NamedSet(Format):
+    """A known data set by its name, in the folder of such sets."""
+
+    names = tuple(KNOWN_SETS)
+    about = f"the name of a known set ({', '.join(names)}, or with a split: stl10:train+unlabeled)"
+    examples = ("cifar10", "cifar10:test", "stl10:train+unlabeled", "svhn:train+extra")
+
+    def open(self, data: Any, request: ImageRequest) -> Source:
+        return known_images(data, request.root, download=request.download, progress=request.progress)
+
+
+class _TinyImageNet(Format):
+    """TinyImageNet by its name, or by the path of its folder or archive; PATH:SPLIT for another split."""
+
+    names = (TINY,)
+    about = f"{TINY}, or the path of its folder or archive"
+    examples = (TINY, f"{TINY}:val", "my/tiny-imagenet-200.zip")
+
+    def fits(self, data: Any) -> bool:
+        return super().fits(data) or _tiny_imagenet_at(data) is not None
+
+    def open(self, data: Any, request: ImageRequest) -> Source:
+        if _name(data) in self.names:
+            return known_tiny_imagenet(data, request.root, download=request.download, progress=request.progress)
+        path = _tiny_imagenet_at(data)
+        assert path is not None
+        splits = ["train"] if path == _expanded(data) else split_names(os.fspath(data), TINY_SPLITS)
+        with waiting(request.title("looking for images")):
+            return tiny_imagenet(path, splits)
+
+
+class _Shapes(Format):
+    """The built-in images, drawn in the requested size."""
+
+    names = ("shapes",)
+    about = "'shapes', the built-in set ('shapes:2000' for 2000 images)"
+    examples = ("shapes", "shapes:2000")
+
+    def open(self, data: Any, request: ImageRequest) -> Source:
+        _, colon, digits = data.partition(":")
+        if colon and not (digits.isdecimal() and int(digits) > 0):
+            raise CoviewsError(f"write {data!r} with a number of images, such as 'shapes:2000'")
+        count = int(digits) if colon else SHAPES_COUNT
+        if request.subset is None and request.limit is not None:
+            count = min(count, request.limit)  # no need to draw more
+        images, labels = make_shapes(count, request.size or 32)
+        return ArrayImages(data, [images], Labels(labels, SHAPE_CLASSES))
+
+
+class _ImageFile(Format):
+    """One file that no other format takes."""
+
+    about = "an image file"
+    examples = ("photo.jpg",)
+
+    def fits(self, data: Any) -> bool:
+        return _is_file(data)
+
+    def open(self, data: Any, request: ImageRequest) -> Source:
+        path = _expanded(data)
+        return ImageFiles(str(path), path.parent, [path.name])
+
+
+class _Array(Format):
+    """An array in memory."""
+
+    about = "a uint8 array (N, H, W) or (N, H, W, C)"
+
+    def fits(self, data: Any) -> bool:
+        return isinstance(data, np.ndarray)
+
+    def open(self, data: Any, request: ImageRequest) -> Source:
+        return ArrayImages("the array", [as_batch(data, "the array", request.notes)])
+
+
+class _LoadedImages(Format):
+    """An ImageSet, to be resized or reduced."""
+
+    about = "an ImageSet"
+
+    def fits(self, data: Any) -> bool:
+        return isinstance(data, ImageSet)
+
+    def open(self, data: Any, request: ImageRequest) -> Source:
+        labels = None
+        if data.labels is not None:
+            classes = data.classes or tuple(str(i) for i in range(int(data.labels.max(initial=0)) + 1))
+            labels = Labels(data.labels, classes)
+        batch = as_batch(data.images, "the set", request.notes)
+        return ArrayImages("the set", [batch], labels, data.names, skipped=data.broken)
+
+
+class _PythonDataset(Format):
+    """A data set of torch, or anything like it."""
+
+    about = "a data set of Python, such as a torch Dataset"
+
+    def fits(self, data: Any) -> bool:
+        return is_dataset(data) and not isinstance(data, os.PathLike)
+
+    def open(self, data: Any, request: ImageRequest) -> Source:
+        return DatasetImages(data, grey=request.channels == 1, title=request.title("reading labels"))
+
+
+# the first one that fits opens the data
+FORMATS: list[Format] = [
+    _Folder(),
+    _ListFile(),
+    _ArrayFile(),
+    _NamedSet(),
+    _TinyImageNet(),
+    _Shapes(),
+    _ImageFile(),
+    _Array(),
+    _LoadedImages(),
+    _PythonDataset(),
+]
+
+
+def open_data(data: Any, request: ImageRequest) -> Source:
+    """The images of the data, opened by the first format that fits; an error if none does."""
+    for format in FORMATS:
+        if format.fits(data):
+            if _name(data) in format.names and os.path.lexists(data):
+                request.notes.append(
+                    f"{data!r} is the data set of that name; for what is here under this name write './{data}'"
+                )
+            return format.open(data, request)
+    if isinstance(data, str | os.PathLike):
+        raise _nothing_there(os.fspath(data))
+    raise CoviewsError(
+        f"images must be a folder, a file, a uint8 array, a data set or a name such as 'shapes', "
+        f"not {type(data).__name__}"
+    )
+
+
+def data_help() -> str:
+    """All that the command line accepts as data, in one sentence for the help text."""
+    *abouts, last = [format.about for format in FORMATS if format.examples]
+    text = f"{'; '.join(abouts)}; or {last}."
+    return text[0].upper() + text[1:]
+
+
+def formats_table() -> tuple[tuple[str, str], list[tuple[str, str]]]:
+    """The heads and rows of a table of the formats, in Markdown."""
+    rows = [
+        (format.about, ", ".join(f"`{example}`" for example in format.examples) or "the object, in Python")
+        for format in FORMATS
+    ]
+    return ("what you have", "what you write"), rows
+
+
+def _name(data: Any) -> str | None:
+    """NAME of NAME:REST, if the data are a text."""
+    return data.partition(":")[0] if isinstance(data, str) else None
+
+
+def _all_names() -> list[str]:
+    return [name for format in FORMATS for name in format.names]
+
+
+def _path(data: Any) -> Path | None:
+    """The data as a path; None if they are none. The name of a data set is never a path."""
+    if not isinstance(data, str | os.PathLike) or not os.fspath(data) or _name(data) in _all_names():
+        return None
+    return _expanded(data)
+
+
+def _expanded(data: str | os.PathLike[str]) -> Path:
+    return Path(os.path.expanduser(data))
+
+
+def _is_file(data: Any, suffixes: Sequence[str] | None = None) -> bool:
+    """Whether the data are the path of something that is there and is not a folder."""
+    path = _path(data)
+    if path is None or not os.path.exists(path) or path.is_dir():
+        return False
+    return suffixes is None or path.suffix.lower() in suffixes
+
+
+def _tiny_imagenet_at(data: Any) -> Path | None:
+    """The folder or archive of TinyImageNet that PATH or PATH:SPLIT means."""
+    path = _path(data)
+    if path is None or is_tiny_imagenet(path):
+        return path
+    before, colon, _ = os.fspath(data).rpartition(":")
+    return _expanded(before) if colon and not os.path.exists(path) and is_tiny_imagenet(_expanded(before)) else None
+
+
+def _nothing_there(text: str) -> CoviewsError:
+    name = text.partition(":")[0]
+    if difflib.get_close_matches(name.lower(), _all_names(), cutoff=0.6):
+        return unknown("folder, file or data set", name, _all_names())
+    return CoviewsError(f"there is no file or folder {text!r}; for images to try things out, write 'shapes'")

@@ -1,0 +1,85 @@
+"""The data of an evaluation: which images are learned from and which are judged, loaded and compared."""
+
+import hashlib
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coviews.data.load import ImageSet, load_images
+from coviews.encoders.images import own_data
+from coviews.encoders.open import OpenedEncoder
+from coviews.errors import CoviewsError
+from coviews.evaluation.options import EvaluateOptions
+from coviews.ops.images import Images
+from coviews.runs.settings import FROM_PYTHON, PretrainSettings
+
+_COMPARED = 1 << 31  # bytes of images up to which test images are looked for among the training images
+
+
+@dataclass(frozen=True)
+class TrainAndTest:
+    """Where the images to learn from and the images to judge come from."""
+
+    data: Any
+    test_data: Any
+    subset: str | int | None
+    subset_seed: int
+    of_run: bool  # the data are the run's own
+
+    def load(
+        self, size: int | tuple[int, int] | None, channels: int | None, **where: Any
+    ) -> tuple[ImageSet, ImageSet | None]:
+        """The images; `where` goes to `load_images`."""
+        try:
+            train = load_images(
+                self.data, size=size, channels=channels, subset=self.subset, subset_seed=self.subset_seed, **where
+            )
+        except CoviewsError as error:
+            if not self.of_run:
+                raise
+            raise CoviewsError(f"cannot load the data of the run: {error}; or give others by --data") from error
+        if self.test_data is None:
+            return train, None
+        _, height, width, channels = train.images.shape
+        return train, load_images(self.test_data, size=(height, width), channels=channels, **where)
+
+
+def choose_data(
+    opened: OpenedEncoder, settings: PretrainSettings | None, data: Any, test_data: Any, options: EvaluateOptions
+) -> TrainAndTest:
+    """The data that are asked for; without `data`, what the run was trained on and judged by."""
+    if data is not None:
+        return TrainAndTest(data, test_data, options.subset, options.subset_seed or 0, of_run=False)
+    data = own_data(opened)
+    assert settings is not None
+    return TrainAndTest(
+        data,
+        settings.test_data if test_data is None else test_data,
+        settings.subset if options.subset is None else options.subset,
+        settings.subset_seed if options.subset_seed is None else options.subset_seed,
+        of_run=True,
+    )
+
+
+def warn_if_shared(train: ImageSet, test: ImageSet | None) -> None:
+    """Warn where test images are among the training images."""
+    if test is None or train.images.nbytes + test.images.nbytes > _COMPARED:
+        return
+    known = set(_digests(train.images))
+    shared = sum(digest in known for digest in _digests(test.images))
+    if shared:
+        warnings.warn(
+            f"{shared:,} of {len(test):,} test images are among the training images, to the last pixel: accuracies "
+            "will be too high",
+            stacklevel=3,
+        )
+
+
+def data_label(data: Any) -> str:
+    """How records call the data: by path or name, or by type if they are from Python."""
+    return str(data) if isinstance(data, str | Path) else f"{FROM_PYTHON}{type(data).__name__}"
+
+
+def _digests(images: Images) -> list[bytes]:
+    return [hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in images]

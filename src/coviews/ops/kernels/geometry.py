@@ -1,0 +1,127 @@
+"""Kernels that move pixels or cover them."""
+
+import math
+
+import numpy as np
+from numba import carray, njit
+
+from coviews.ops.kernels.arithmetic import copy_bytes
+from coviews.ops.kernels.layout import FILL, PLACE, SLOTS
+
+u64, u8 = np.uint64, np.uint8
+
+
+def identity(src, dst, h, w, c, p):
+    """The image, unchanged."""
+    copy_bytes(carray(src, h * w * c), carray(dst, h * w * c))
+
+
+def affine(src, dst, h, w, c, p):
+    """`Image.transform(size, AFFINE, p[:6])` with nearest sampling; pixels from outside the image become 0."""
+    a, b, q = carray(src, h * w * c), carray(dst, (h, w * c)), carray(p, SLOTS)
+    if q[1] == 0 and q[3] == 0:
+        _scale(carray(src, (h, w * c)), b, w, c, q)
+        return
+    # 16.16 fixed point, from the middle of the first pixel
+    ax, bx, ay, by = _fix(q[0]), _fix(q[1]), _fix(q[3]), _fix(q[4])
+    x0, y0 = _fix(q[2] + q[0] * 0.5 + q[1] * 0.5), _fix(q[5] + q[3] * 0.5 + q[4] * 0.5)
+    for y in range(h):
+        row = b[y]
+        start, stop = _inside(x0, ax, w, 0, w)
+        start, stop = _inside(y0, ay, h, start, stop)
+        _clear(row[: start * c])
+        _clear(row[stop * c :])
+        xx, yy = x0 + start * ax, y0 + start * ay
+        if ax == 65536 and ay == 0:  # the row moves as a whole
+            first = ((yy >> 16) * w + (xx >> 16)) * c
+            copy_bytes(a[first : first + (stop - start) * c], row[start * c : stop * c])
+        elif c == 3:
+            _gather3(a, row[start * c : stop * c], xx, yy, ax, ay, w)
+        else:
+            for x in range(start, stop):
+                row[x] = a[(yy >> 16) * w + (xx >> 16)]
+                xx += ax
+                yy += ay
+        x0 += bx
+        y0 += by
+
+
+def cutout(src, dst, h, w, c, p):
+    """A square of p[0] pixels around a random pixel, clipped at the border, gets the fill colour."""
+    copy_bytes(carray(src, h * w * c), carray(dst, h * w * c))
+    b, q = carray(dst, (h, w, c)), carray(p, SLOTS)
+    side = int(q[0])
+    top = min(int(q[PLACE + 1] * h), h - 1) - side // 2
+    left = min(int(q[PLACE] * w), w - 1) - side // 2
+    for y in range(max(top, 0), min(top + side, h)):
+        for x in range(max(left, 0), min(left + side, w)):
+            for k in range(c):
+                b[y, x, k] = u8(q[FILL + k])
+
+
+@njit
+def _clear(a):
+    for i in range(a.size):
+        a[i] = 0
+
+
+@njit
+def _gather3(a, row, xx, yy, ax, ay, w):
+    for x in range(row.size // 3):
+        j = u64(((yy >> 16) * w + (xx >> 16)) * 3)  # unsigned: no check for counting from the end
+        row[3 * x] = a[j]
+        row[3 * x + 1] = a[j + u64(1)]
+        row[3 * x + 2] = a[j + u64(2)]
+        xx += ax
+        yy += ay
+
+
+@njit
+def _fix(value):
+    return math.floor(value * 65536.0 + 0.5)
+
+
+@njit
+def _inside(first, step, size, start, stop):
+    """The part of start..stop where 0 <= (first + x * step) >> 16 < size."""
+    end = size << 16
+    if step == 0:
+        return (start, stop) if 0 <= first < end else (start, start)
+    if step > 0:
+        low, high = -(first // step), -((first - end) // step)  # ceil(-first / step), ceil((end - first) / step)
+    else:
+        low, high = (end - first) // step + 1, first // -step + 1
+    start = max(start, low)
+    return start, max(start, min(stop, high))
+
+
+@njit
+def _scale(a, b, w, c, q):
+    """An affine map without rotation or shear: rows stay rows, columns stay columns."""
+    h = a.shape[0]
+    columns = np.empty(w, np.int64)
+    start, stop = w, 0
+    at = q[2] + q[0] * 0.5
+    for x in range(w):  # added up, not multiplied, for the same rounding
+        source = -1 if at < 0.0 else int(at)
+        if 0 <= source < w:
+            start, stop = min(start, x), x + 1
+            columns[x] = source
+        at += q[0]
+    start = min(start, stop)
+    at = q[5] + q[4] * 0.5
+    for y in range(h):
+        source = -1 if at < 0.0 else int(at)
+        at += q[4]
+        row = b[y]
+        if not (0 <= source < h) or start == stop:
+            _clear(row)
+            continue
+        _clear(row[: start * c])
+        _clear(row[stop * c :])
+        if columns[stop - 1] - columns[start] == stop - 1 - start:
+            copy_bytes(a[source, columns[start] * c : (columns[stop - 1] + 1) * c], row[start * c : stop * c])
+        else:
+            for x in range(start, stop):
+                for k in range(c):
+                    row[x * c + k] = a[source, columns[x] * c + k]
