@@ -20,9 +20,7 @@ from coviews.policies.fixed import view_sources_table
 from coviews.searching.known import searches_table
 
 TABLES: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {  # each gives the heads and the rows
-    "methods": methods_table,
     "operations": operations_table,
-    "searches": searches_table,
     "spaces": spaces_table,
     "view sources": view_sources_table,
     "methods": methods_table,
