@@ -18,17 +18,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from coviews.training.scorer import Scorer, encoder_losses
 from torch import nn
 from torch.nn import functional as F
 
 import coviews
-from coviews import PPOSettings
+from coviews import PPOSettings, ViewSettings
 from coviews.encoders.frozen import evaluating
 from coviews.policies.learned import Policy
 from coviews.searching.ppo import PPO, Scores
+from coviews.searching.ppo_search import Scorer
 from measure import versions
-from search_study import BASE, UNIFORM, judge, trained
+from search_study import BASE, UNIFORM, judge, scorer_for, trained
 
 BANK = 127  # images, two views each: as many negatives as in a batch of 128
 
@@ -38,14 +38,17 @@ class Group:
     """Scores subpolicies on the same images, crops, flips, applied steps and negatives."""
 
     encoder: nn.Module
-    scorer: Scorer  # for the images, the reference and the reward
+    images: np.ndarray
+    views: ViewSettings
+    generator: np.random.Generator
+    scorer: Scorer  # for the reference and the reward
     images_each: int
 
     def __post_init__(self) -> None:
-        self.bank = self.features(self.scorer.images[1 : BANK + 1], UNIFORM.sample(BANK, self.scorer.generator))
+        self.bank = self.features(self.images[1 : BANK + 1], UNIFORM.sample(BANK, self.generator))
 
     def features(self, images: np.ndarray, subpolicies: object, seed: int = 0) -> torch.Tensor:
-        v = self.scorer.views
+        v = self.views
         made = coviews.make_views(
             images, subpolicies, np.random.default_rng(seed), crop=v.crop, flip=v.flip, fill=v.fill
         )
@@ -55,8 +58,8 @@ class Group:
 
     def __call__(self, subpolicies) -> Scores:
         s, n = self.scorer, self.images_each
-        images = s.images[s.generator.choice(np.arange(BANK + 1, len(s.images)), n, replace=False)]
-        seed = int(s.generator.integers(2**32))
+        images = self.images[self.generator.choice(np.arange(BANK + 1, len(self.images)), n, replace=False)]
+        seed = int(self.generator.integers(2**32))
         features = [self.features(images, subpolicies[np.full(n, i)], seed) for i in range(len(subpolicies))]
         z1, z2 = (torch.stack([f.chunk(2)[view] for f in features]).flatten(0, 1) for view in (0, 1))
         same = (z1 * z2).sum(1) / 0.5
@@ -66,15 +69,16 @@ class Group:
         return Scores(s.reward(each, s.reference, s.chance), s.reward.over(each, s.reference, s.chance))
 
 
-def learn(encoder, images, views, settings: PPOSettings, seed: int, *, images_each: int, grouped: bool):
+def learn(encoder, images, views, settings: PPOSettings, seed: int, *, grouped: bool):
     half, generator = len(images) // 2, np.random.default_rng(seed)
     policy = Policy.untrained(coviews.space("autoaugment"), generator, kind="coviews", steps=2, p=0.8)
-    losses = encoder_losses(encoder, 0.5)
-    scorer = Scorer(losses, images[:half], BASE.reward, generator, images_each=images_each, views=views)
+    images_each = settings.images_each
+    scorer = scorer_for(encoder, images[:half], views, settings.reward, images_each, generator)
     with evaluating(encoder), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        scorer.measure_reference(UNIFORM, BASE.reference_batches)
-        ppo = PPO(policy, Group(encoder, scorer, images_each) if grouped else scorer, generator, settings)
+        scorer.measure_reference(UNIFORM.sample(settings.reference_batches * settings.batch, generator))
+        group = Group(encoder, images[:half], views, generator, scorer, images_each) if grouped else None
+        ppo = PPO(policy, group or scorer, generator, settings)
         steps = list(ppo)
     return judge(encoder, images[half:], views, BASE.reward, policy) | {"entropy": steps[-1].entropy}
 
@@ -86,7 +90,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--limit", type=int, default=5000)
+    parser.add_argument("--quick", action="store_true", help="under a minute: a trial of the script, not a study")
     asked = parser.parse_args()
+    plans = [(100, 4, 1e-3), *((25, each, rate) for each in (4, 1) for rate in (1e-3, 2e-3, 4e-3))]
+    if asked.quick:
+        asked.seeds, asked.epochs, asked.limit = 1, 1, 600
+        plans = [(2, 4, 1e-3)]
 
     images, views, encoder = trained(asked.data, asked.limit, asked.epochs, np.random.default_rng(0))
     results = {
@@ -95,19 +104,17 @@ def main() -> None:
         "uniform": judge(encoder, images[len(images) // 2 :], views, BASE.reward, UNIFORM), "runs": [],
     }  # fmt: skip
     print("uniform", {k: round(v, 3) for k, v in results["uniform"].items()}, flush=True)
-    for iterations in (100, 25):
-        for each in (4, 1) if iterations == 25 else (4,):
-            for rate in (1e-3,) if iterations == 100 else (1e-3, 2e-3, 4e-3):
-                for grouped in (False, True):
-                    settings = replace(BASE.ppo, iterations=iterations, learning_rate=rate, samples=128 // each)
-                    how = {"images_each": each, "grouped": grouped}
-                    runs = [learn(encoder, images, views, settings, s, **how) for s in range(asked.seeds)]
-                    name = {"iterations": iterations, "learning_rate": rate, **how}
-                    results["runs"].append(name | {"seeds": runs})
-                    asked.json.write_text(json.dumps(results) + "\n")
-                    means = {k: f"{np.mean([r[k] for r in runs]):.3f}" for k in runs[0]}
-                    spread = np.std([r["reward"] for r in runs], ddof=1) if len(runs) > 1 else 0
-                    print(name, means, f"± {spread:.3f}", flush=True)
+    for iterations, each, rate in plans:
+        for grouped in (False, True):
+            figures = {"iterations": iterations, "learning_rate": rate, "images_each": each}
+            settings = replace(BASE, samples=128 // each, **figures)
+            runs = [learn(encoder, images, views, settings, s, grouped=grouped) for s in range(asked.seeds)]
+            name = {**figures, "grouped": grouped}
+            results["runs"].append(name | {"seeds": runs})
+            asked.json.write_text(json.dumps(results) + "\n")
+            means = {k: f"{np.mean([r[k] for r in runs]):.3f}" for k in runs[0]}
+            spread = np.std([r["reward"] for r in runs], ddof=1) if len(runs) > 1 else 0
+            print(name, means, f"± {spread:.3f}", flush=True)
 
 
 if __name__ == "__main__":

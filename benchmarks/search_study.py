@@ -16,36 +16,38 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from coviews.training.scorer import Scorer, encoder_losses
 from torch import nn
 from torch.nn import functional as F
 
 import coviews
-from coviews import BoundedReward, NetworkSettings, PPOSettings, SearchSettings, ViewSettings, info_nce
+from coviews import BoundedReward, PPOSettings, ViewSettings, info_nce
 from coviews.encoders.frozen import evaluating
 from coviews.methods.heads import make_projector
+from coviews.methods.losses import chance_loss
 from coviews.policies.fixed import Uniform
 from coviews.policies.subpolicy import ViewSource
+from coviews.searching.ppo_search import Scorer
+from coviews.training.pair_losses import PairLosses, encoder_losses
 from measure import versions
 
 UNIFORM = Uniform(coviews.space("autoaugment"), 2, 0.8)
-BASE = SearchSettings()
+BASE = PPOSettings()
 
 
-def network(**changes: object) -> SearchSettings:
+def network(**changes: object) -> PPOSettings:
     return replace(BASE, network=replace(BASE.network, **changes))
 
 
-def ppo(**changes: object) -> SearchSettings:
-    return replace(BASE, ppo=replace(BASE.ppo, **changes))
+def ppo(**changes: object) -> PPOSettings:
+    return replace(BASE, **changes)
 
 
-def each(images_each: int, **changes: object) -> SearchSettings:
+def each(images_each: int, **changes: object) -> PPOSettings:
     """A subpolicy scored on so many images, with the same number of encoder passes in all."""
-    return replace(BASE, ppo=replace(BASE.ppo, samples=128 // images_each, **changes), images_each=images_each)
+    return replace(BASE, samples=128 // images_each, images_each=images_each, **changes)
 
 
-VARIANTS: dict[str, SearchSettings] = {
+VARIANTS: dict[str, PPOSettings] = {
     "default (hidden 64)": BASE,
     "1 image each (128 samples)": each(1),
     "2 images each (64 samples)": each(2),
@@ -62,7 +64,7 @@ VARIANTS: dict[str, SearchSettings] = {
     "minibatch 8": ppo(minibatch=8),
     "50 iterations": ppo(iterations=50),
     "the paper's network and PPO": replace(
-        BASE, network=NetworkSettings.paper(), ppo=PPOSettings.paper(), images_each=1
+        PPOSettings.paper(), reward=BASE.reward, reference=BASE.reference, reference_batches=BASE.reference_batches
     ),
 }
 BOUNDS: dict[str, BoundedReward] = {
@@ -99,18 +101,30 @@ def trained(data: str, limit: int, epochs: int, generator: np.random.Generator):
     return images, views, encoder
 
 
+def scorer_for(
+    encoder: nn.Module,
+    images: np.ndarray,
+    views: ViewSettings,
+    reward: BoundedReward,
+    images_each: int,
+    generator: np.random.Generator,
+) -> Scorer:
+    """Scores subpolicies in batches of the default size, on random images."""
+    losses = PairLosses(encoder_losses(encoder, 0.5), images, views)
+    return Scorer(lambda drawn: losses(drawn, generator, BASE.batch), reward, chance_loss(BASE.batch), images_each)
+
+
 def judge(encoder: nn.Module, images: np.ndarray, views: ViewSettings, reward: BoundedReward, source: ViewSource):
     """On fresh images: the reward of 1,280 subpolicies by their mean loss on four images each, and what it is like."""
-    losses = encoder_losses(encoder, 0.5)
-    scorer = Scorer(losses, images, reward, np.random.default_rng(99), images_each=4, views=views)
+    generator = np.random.default_rng(99)
+    scorer = scorer_for(encoder, images, views, reward, 4, generator)
     with evaluating(encoder), torch.inference_mode():
-        scorer.measure_reference(UNIFORM, 40)
-        drawn = source.sample(1280, scorer.generator)
+        scorer.measure_reference(UNIFORM.sample(40 * BASE.batch, generator))
+        drawn = source.sample(1280, generator)
         scores = scorer(drawn)
         hardness = float(scorer.pair_losses(drawn).mean()) / scorer.reference
-        g = scorer.generator
-        batch = images[g.permutation(len(images))[:1000]]
-        made = coviews.make_views(batch, source.sample(len(batch), g), g, fill=views.fill)
+        batch = images[generator.permutation(len(images))[:1000]]
+        made = coviews.make_views(batch, source.sample(len(batch), generator), generator, fill=views.fill)
         z1, z2 = (F.normalize(encoder(x), dim=1) for x in coviews.to_tensors(made, views.mean, views.std))
     return {
         "reward": float(scores.rewards.mean()),
@@ -120,7 +134,7 @@ def judge(encoder: nn.Module, images: np.ndarray, views: ViewSettings, reward: B
     }
 
 
-def run(encoder, images, views, settings: SearchSettings, seed: int, **options: object):
+def run(encoder, images, views, settings: PPOSettings, seed: int, **options: object):
     half = len(images) // 2
     steps: list[coviews.SearchStep] = []
     start = time.perf_counter()

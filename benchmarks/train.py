@@ -1,7 +1,7 @@
 """What training on learned views costs: images per second of `pretrain` over those of the bare encoder step.
 
 Bare: forward, loss, backward and update of the same method on views that were made beforehand. `pretrain`: whole
-epochs of the trainer, views drawn from a queue of four policies, made, moved and normalised. lightly: its SimCLR with
+epochs of it, views drawn from a queue of four policies, made, moved and normalised. lightly: its SimCLR with
 its own transform (torchvision's operations), loss and projector on the same encoder, images, batch and cores, images
 in memory, with the number of loader processes that serves it best. All in one process, in turn, medians of rounds.
 """
@@ -23,61 +23,63 @@ from coviews.encoders.pixels import to_tensors
 from coviews.ops.space import space
 from coviews.policies.learned import Policy
 from coviews.runs.settings import PretrainSettings
-from coviews.searching.settings import SearchSettings
-from coviews.training.pretrain import Trainer
+from coviews.searching.ppo import PPOSettings
+from coviews.training.lifecycle import begin
+from coviews.training.pretrain import train_epoch
 from coviews.training.setup import make_fabric
+from coviews.training.state import Training
 from measure import options, versions, write
 
 BATCH = 128
 
 
 @contextlib.contextmanager
-def trainer_of(encoder: str, images: int) -> Iterator[Trainer]:
+def training_of(encoder: str, images: int) -> Iterator[Training]:
     settings = PretrainSettings(
         data=f"shapes:{images}", encoder=encoder, batch_size=BATCH, tensorboard=False, accelerator="cpu",
-        save_every=1e6, space="autoaugment", search=SearchSettings(by="ppo"),
+        save_every=1e6, space="autoaugment", search=PPOSettings(),
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(settings, make_fabric(settings), Display(False), settings.data, None)
-        trainer.settings = settings.replaced(out=Path(folder) / "run")
-        trainer.open(None, False)
+        training = Training(settings, make_fabric(settings), Display(False), settings.data, None)
+        training.settings = settings.replaced(out=Path(folder) / "run")
+        begin(training, None, False)
         for seed in range(4):
-            trainer.queue.push(Policy.untrained(space("autoaugment"), np.random.default_rng(seed)))
-        yield trainer
-        trainer.close()
+            training.queue.push(Policy.untrained(space("autoaugment"), np.random.default_rng(seed)))
+        yield training
+        training.close()
 
 
-def bare_steps(trainer: Trainer, steps: int) -> Callable[[], object]:
+def bare_steps(training: Training, steps: int) -> Callable[[], object]:
     """As many optimiser steps as are asked for, on views that lie ready."""
-    b = trainer.batches
+    b = training.batches
     pairs = []
-    for step, views, _ in b.epoch(trainer.source, 1, ahead=0):
-        pairs.append(to_tensors(views, trainer.views.mean, trainer.views.std))
+    for step, views, _ in b.epoch(training.source, 1, ahead=0):
+        pairs.append(to_tensors(views, training.views.mean, training.views.std))
         if step + 1 == steps:
             break
 
     def run() -> None:
-        trainer.bare.train()
-        for x1, x2 in pairs:
-            losses = trainer.bare.losses(x1, x2)
-            trainer.optimizer.zero_grad()
+        training.bare.train()
+        for pair in pairs:
+            losses = training.bare.losses(pair)
+            training.optimizer.zero_grad()
             losses.each.mean().backward()
-            trainer.optimizer.step()
-            trainer.bare.after_step(losses)
+            training.optimizer.step()
+            training.bare.after_step(losses)
 
     return run
 
 
-def epoch(trainer: Trainer) -> Callable[[], object]:
+def epoch(training: Training) -> Callable[[], object]:
     def run() -> None:
-        trainer.step, trainer.total = 0, 0.0
-        trainer.train()
-        trainer.epoch += 1
+        training.step, training.total = 0, 0.0
+        train_epoch(training)
+        training.epoch += 1
 
     return run
 
 
-def lightly_epoch(trainer: Trainer, workers: int) -> Callable[[], object]:
+def lightly_epoch(training: Training, workers: int) -> Callable[[], object]:
     """An epoch as lightly's own example of SimCLR writes it."""
     import_torchvision()
     from lightly.loss import NTXentLoss
@@ -87,8 +89,8 @@ def lightly_epoch(trainer: Trainer, workers: int) -> Callable[[], object]:
 
     from coviews import make_encoder
 
-    transform = SimCLRTransform(input_size=trainer.images.images.shape[1], gaussian_blur=0.0)
-    pictures = [Image.fromarray(image) for image in trainer.images.images]
+    transform = SimCLRTransform(input_size=training.images.images.shape[1], gaussian_blur=0.0)
+    pictures = [Image.fromarray(image) for image in training.images.images]
 
     class Pictures(torch.utils.data.Dataset):
         def __len__(self) -> int:
@@ -97,7 +99,7 @@ def lightly_epoch(trainer: Trainer, workers: int) -> Callable[[], object]:
         def __getitem__(self, i: int) -> list[torch.Tensor]:
             return transform(pictures[i])
 
-    encoder = make_encoder(trainer.settings.encoder)
+    encoder = make_encoder(training.settings.encoder)
     features = encoder.feature_count
     head = SimCLRProjectionHead(features, features, features)
     criterion = NTXentLoss(temperature=0.5)
@@ -142,10 +144,10 @@ def main() -> None:
     table = Table("", "images/s over the bare step's", "share of its time that is not the bare step's")
     plans = {"resnet8": (3 if asked.quick else 9, 20), "resnet18": (1 if asked.quick else 3, 2)}
     for encoder, (rounds, steps) in plans.items():
-        with trainer_of(encoder, steps * BATCH) as trainer:
-            systems = {"bare": bare_steps(trainer, steps), "pretrain": epoch(trainer)}
+        with training_of(encoder, steps * BATCH) as training:
+            systems = {"bare": bare_steps(training, steps), "pretrain": epoch(training)}
             if encoder == "resnet8":
-                systems |= best_of({f"lightly, {n} loader processes": lightly_epoch(trainer, n) for n in (0, 1, 2)})
+                systems |= best_of({f"lightly, {n} loader processes": lightly_epoch(training, n) for n in (0, 1, 2)})
             t = medians(systems, rounds)
         figures[f"pretrain_over_bare_{encoder}"] = t["bare"] / t["pretrain"]
         for name in t:
