@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
-from coviews.ops.engine import apply_op, make_views
+from coviews.ops.engine import apply_op, make_view_groups, make_views
 from coviews.ops.operations import OPS
+from coviews.ops.placement import Placement
+from coviews.ops.plan import Plan
 from coviews.ops.space import Space, space
 from coviews.ops.view_settings import ViewSettings
 from coviews.policies.fixed import view_source
@@ -85,6 +87,8 @@ __all__ = [
     "NeighboursOptions",
     "NetworkSettings",
     "PPOSettings",
+    "Placement",
+    "Plan",
     "Policy",
     "PolicyQueue",
     "PretrainSettings",
@@ -107,6 +111,7 @@ __all__ = [
     "load_images",
     "load_policy",
     "make_encoder",
+    "make_view_groups",
     "make_views",
     "neighbours",
     "pretrain",

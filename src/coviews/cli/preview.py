@@ -12,13 +12,15 @@ from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
+from coviews.ops.placement import AREA, Placement
+from coviews.ops.plan import Plan
 from coviews.ops.space import STANDARD
 from coviews.ops.space import space as make_space
 from coviews.pictures.drawing import check_picture, save_picture
 from coviews.pictures.view_sheet import contact_sheet
 from coviews.policies.fixed import view_source
 from coviews.policies.learned import load_policy
-from coviews.policies.subpolicy import Subpolicies, ViewSource
+from coviews.policies.subpolicy import ViewSource
 
 _LOADED = 128  # images to choose from: no need to decode a large folder
 
@@ -42,8 +44,12 @@ def preview_command(
     size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
     space: SpaceName = None,
     magnitude: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
-    crop: bool = True,
-    flip: bool = True,
+    crop: str = "random",
+    crop_area: tuple[float, float] = AREA,
+    flip: float = 0.5,
+    flip_vertical: float = 0.0,
+    quarter_turns: float = 0.0,
+    view_size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
 ) -> None:
     """Make a contact sheet: images, pairs of their views, and what was done to each.
 
@@ -59,32 +65,37 @@ def preview_command(
         space: The operations of random and uniform views: all (the default), autoaugment (the paper's), simclr or
             simclr-wide.
         magnitude: RandAugment's magnitude, 0 to 30.
-        crop: Cut a random part out of each view, after the operations.
-        flip: Mirror half of the views.
+        crop: How parts are cut out of the image, after the operations: random, joint or none.
+        crop_area: The least and largest area of such a part, as shares.
+        flip: The probability that a view is mirrored left to right.
+        flip_vertical: The probability that a view is turned upside down by a mirror.
+        quarter_turns: The probability that a view is turned by 90, 180 or 270 degrees.
+        view_size: The side of the views in pixels, if not that of the images.
     """
     check_range("rows", rows, 1, 100)
     check_range("pairs", pairs, 1, 20)
     check_range("seed", seed, 0, 2**63)
+    placement = Placement(crop, crop_area, flip=flip, flip_vertical=flip_vertical, quarter_turns=quarter_turns)
     source = _source(views, magnitude, space)
     check_picture(out)
     images = load_images(data, size=size, limit=max(_LOADED, rows), progress=True)
     generator = np.random.default_rng(seed)
     indices = varied(images, rows, generator)
 
-    def draw(batch: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], Subpolicies]:
-        subpolicies = source.sample(len(batch), generator).applied(generator)
-        area, chance = (0.2, 1.0) if crop else None, 0.5 if flip else 0
-        return make_views(batch, subpolicies, generator, crop=area, flip=chance, fill=images.mean), subpolicies
+    def draw(batch: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], Plan]:
+        height, width = batch.shape[1:3]
+        plan = Plan.draw(source, len(batch), (height, width), generator, placement)
+        if view_size is not None:
+            plan = plan.at_size((view_size, view_size))
+        return make_views(batch, plan, fill=images.mean), plan
 
     strength = "" if magnitude is None else f" (magnitude {magnitude})"
-    last = " and ".join(name for name, enabled in (("crop", crop), ("flip", flip)) if enabled)
-    after = f", then a random {last}" if last else ""
     sheet = contact_sheet(
         images.images[indices],
         draw,
         pairs=pairs,
         title=f"{Path(*Path(data).parts[-2:])} · {Path(views).name}{strength}",
-        note=f"under each view what was done to it, in this order{after}",
+        note="under each view what was done to it, in this order",
         captions=_captions(images, indices),
     )
     save_picture(sheet, out)

@@ -94,7 +94,9 @@ def _check_owners(settings: PretrainSettings, arguments: list[str]) -> None:
 
 
 # options that version 0.1.0 called something else
-_MOVED = {flag(old): flag(new) for old, new in MOVED.items() if "." not in old} | {"--search.by": "--search"}
+_MOVED = {flag(old): flag(new) for old, new in MOVED.items() if "." not in old} | {
+    "--search.by": "--search", "--no-flip": "--flip 0", "--no-crop": "--crop none"
+}  # fmt: skip
 
 
 def has_data(arguments: list[str]) -> bool:

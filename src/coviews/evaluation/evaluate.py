@@ -127,8 +127,8 @@ def evaluate(
     results = judge(
         opened.encoder, train, test, options, mean=mean, std=std, device=device,
         untrained=opened.untrained((height, width), channels) if options.baselines and not own else None,
-        crop=AREA if settings is None else settings.crop_area if settings.crop else None,
-        flip=0.5 if settings is None or settings.flip else 0.0,
+        crop=AREA if settings is None else None if settings.crop == "none" else settings.crop_area,
+        flip=0.5 if settings is None else settings.flip,
     )  # fmt: skip
     if options.baselines and own:
         reason = "coviews cannot make a module of yours anew"

@@ -1,7 +1,7 @@
 """The plan: all that is done to each view of each image, drawn before the engine runs."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,7 +90,8 @@ class Plan:
             raise CoviewsError(f"{len(subpolicies)} subpolicies for {n} images: one for each image is needed")
         applied = subpolicies.applied(generator)
         placed = (placement or Placement()).draw(n, applied.views, applied.steps, image_size, generator)
-        return cls(applied.space, image_size, applied.ops, applied.levels, *placed, sizes=sizes)
+        ops, levels = applied.ops.astype(np.int16), applied.levels.astype(np.int16)
+        return cls(applied.space, image_size, ops, levels, *placed, sizes=sizes)
 
     @property
     def views(self) -> int:
@@ -107,7 +108,7 @@ class Plan:
 
     def __getitem__(self, index: Any) -> "Plan":
         """The plan of some images: a slice, an index array or a mask."""
-        return Plan(self.space, self.image_size, *(getattr(self, name)[index] for name in _ARRAYS), sizes=self.sizes)
+        return replace(self, **{name: getattr(self, name)[index] for name in _ARRAYS})
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -119,9 +120,11 @@ class Plan:
     def of_views(self, first: int, last: int) -> "Plan":
         """The same images with the views `first` to `last` - 1 alone."""
         part = slice(first, last)
-        return Plan(
-            self.space, self.image_size, *(getattr(self, name)[:, part] for name in _ARRAYS), sizes=self.sizes[part]
-        )
+        return replace(self, sizes=self.sizes[part], **{name: getattr(self, name)[:, part] for name in _ARRAYS})
+
+    def at_size(self, size: Size) -> "Plan":
+        """The same with all views of this height and width."""
+        return replace(self, sizes=(size,) * self.views)
 
     def texts(self) -> list[str]:
         """One line for each image, such as `Rotate -18 deg, crop 3 5 20 24 | Equalize, crop 0 0 32 32, mirrored`."""
@@ -151,9 +154,9 @@ class Plan:
             sizes = tuple((int(h), int(w)) for h, w in data["sizes"])
             height, width = data["image_size"]
             shape = np.shape(data["ops"])
-            arrays = [np.reshape(np.array(data[n], kind), _shape(n, shape)) for n, (_, kind) in _ARRAYS.items()]
+            arrays: Any = {n: np.reshape(np.array(data[n], kind), _shape(n, shape)) for n, (_, kind) in _ARRAYS.items()}
             ops = space(data["space"], levels=data["number_of_levels"])
-            return cls(ops, (int(height), int(width)), *arrays, sizes=sizes)
+            return cls(ops, (int(height), int(width)), **arrays, sizes=sizes)
         except CoviewsError:
             raise
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RecursionError) as error:

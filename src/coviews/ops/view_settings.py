@@ -1,20 +1,27 @@
 """What happens to every view besides its operations."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from coviews.ops.engine import GREY
+import numpy as np
+
+from coviews.ops.engine import GREY, make_view_groups, make_views
 from coviews.ops.images import Images, channel_statistics
+from coviews.ops.placement import Placement
+from coviews.ops.plan import Plan, Size
+
+if TYPE_CHECKING:
+    from coviews.policies.subpolicy import Subpolicies, ViewSource
 
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """What happens to every view besides its subpolicy, in training and in the search alike."""
+    """What happens to every view besides its operations, in training and in the search alike."""
 
-    crop: tuple[float, float] | None = (0.2, 1.0)
-    """Least and largest area of the random crop; None for no crop."""
-    flip: float = 0.5
-    """Probability of a horizontal flip."""
+    placement: Placement = field(default_factory=Placement)
+    """How views are cut out of their image, flipped and turned."""
+    sizes: tuple[Size, ...] = ()
+    """The height and width of each view; those of the image if empty."""
     fill: tuple[int, int, int] = GREY
     """The colour of a cutout; the mean of the data set is a good choice."""
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
@@ -30,3 +37,17 @@ class ViewSettings:
         mean, std = (tuple(round(x, 6) for x in s) for s in channel_statistics(images))
         red, green, blue = (round(255 * m) for m in (mean if len(mean) == 3 else mean * 3))
         return cls(**{"fill": (red, green, blue), "mean": mean, "std": std, **changes})
+
+    def plan(
+        self, source: "ViewSource | Subpolicies", n: int, image_size: Size, generator: np.random.Generator
+    ) -> Plan:
+        """A plan for n images, with operations by a view source, or given ones."""
+        return Plan.draw(source, n, image_size, generator, self.placement, self.sizes)
+
+    def make(self, images: Images, plan: Plan) -> Images:
+        """The views of a plan in which all have one size: (B, V, height, width, C)."""
+        return make_views(images, plan, fill=self.fill, threads=self.threads)
+
+    def make_groups(self, images: Images, plan: Plan) -> list[Images]:
+        """The views of a plan, an array for each run of views of one size."""
+        return make_view_groups(images, plan, fill=self.fill, threads=self.threads)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from coviews.errors import CoviewsError
+from coviews.ops.plan import Plan
 from coviews.pictures.drawing import (
     FAINT,
     HEAD,
@@ -22,10 +23,9 @@ from coviews.pictures.drawing import (
     wrapped,
     write,
 )
-from coviews.policies.subpolicy import Subpolicies
 
 Images = NDArray[np.uint8]
-Draw = Callable[[Images], tuple[Images, Subpolicies]]
+Draw = Callable[[Images], tuple[Images, Plan]]
 
 _TILE = 160  # the largest side of a tile
 _COLUMN = 128  # the smallest width of the text below it
@@ -77,7 +77,7 @@ def contact_sheet(
 
 
 def view_steps(text: str) -> list[list[str]]:
-    """The operations of each view in a line of `Subpolicies.texts`, without those that do nothing."""
+    """The operations of each view in a line of `Plan.texts`, without those that do nothing."""
     views = [[step.strip() for step in view.split(",")] for view in text.split("|")]
     return [[step for step in view if step != "Identity"] or ["nothing"] for view in views]
 

@@ -143,8 +143,7 @@ def _pairs(
 ) -> PairExamples:
     sample = images.subset(generator.permutation(len(images))[:PAIRS])
     source_name, source = newest_source(run, settings)
-    subpolicies = source.sample(len(sample), generator).applied(generator)
-    views = make_pairs(sample.images, subpolicies, settings, images.mean, generator)  # (n, 2, H, W, C)
+    views, plan = make_pairs(sample.images, source, settings, images.mean, generator)  # (n, 2, H, W, C)
     scores, chance = _scores(views, model)
     count = len(scores)
     if count < 2:
@@ -155,7 +154,7 @@ def _pairs(
     shown = min(_SHOWN, count // 2)
     indices = np.concatenate([order[:shown], order[::-1][:shown]])
     examples = sample.subset(indices)
-    names, pictures = captions(examples), pair_pictures(views[indices], subpolicies[indices])
+    names, pictures = captions(examples), pair_pictures(views[indices], plan[indices])
     name = "loss" if model.method is not None else "cosine similarity"
     value = scores if model.method is not None else -scores
     pairs = [

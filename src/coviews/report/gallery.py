@@ -13,10 +13,11 @@ from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
+from coviews.ops.plan import Plan
 from coviews.pictures.view_sheet import view_steps
 from coviews.policies.learned import load_policy
 from coviews.policies.queue import PolicyQueue
-from coviews.policies.subpolicy import Subpolicies, ViewSource
+from coviews.policies.subpolicy import ViewSource
 from coviews.report.record import RunRecord, number
 from coviews.runs.settings import FROM_PYTHON, PretrainSettings
 
@@ -66,9 +67,8 @@ def make_gallery(run: RunRecord, count: int = 6, seed: int = 0, images: ImageSet
         names = captions(shown)
         pairs = []  # of each source, for each image
         for source in sources.values():
-            subpolicies = source.sample(len(shown), generator).applied(generator)
-            views = make_pairs(shown.images, subpolicies, settings, loaded.mean, generator)
-            pairs.append(pair_pictures(views, subpolicies))
+            views, plan = make_pairs(shown.images, source, settings, loaded.mean, generator)
+            pairs.append(pair_pictures(views, plan))
     except (CoviewsError, OSError) as error:
         return Gallery([], [], f"No images are shown: {str(error).splitlines()[0]}")
     rows = [GalleryRow(picture(shown.images[i], names[i]), [of[i] for of in pairs]) for i in range(len(shown))]
@@ -112,19 +112,22 @@ def newest_source(run: RunRecord, settings: PretrainSettings) -> tuple[str, View
 
 def make_pairs(
     images: NDArray[np.uint8],
-    subpolicies: Subpolicies,
+    source: ViewSource,
     settings: PretrainSettings,
     fill: tuple[int, int, int],
     generator: np.random.Generator,
-) -> NDArray[np.uint8]:
-    """The first two views of each image, cropped and flipped as in the run: (N, 2, H, W, C)."""
-    area, flip = settings.crop_area if settings.crop else None, 0.5 if settings.flip else 0.0
-    return make_views(images, subpolicies, generator, crop=area, flip=flip, fill=fill)[:, :2]
+) -> tuple[NDArray[np.uint8], Plan]:
+    """The first two views of each image, as in the run (N, 2, H, W, C), and what was done to them."""
+    height, width = images.shape[1:3]
+    plan = Plan.draw(source, len(images), (height, width), generator, settings.placement).of_views(0, 2)
+    if settings.view_sizes:
+        plan = plan.at_size(settings.view_sizes[0])
+    return make_views(images, plan, fill=fill), plan
 
 
-def pair_pictures(views: NDArray[np.uint8], subpolicies: Subpolicies) -> list[list[Picture]]:
+def pair_pictures(views: NDArray[np.uint8], plan: Plan) -> list[list[Picture]]:
     """Each pair of views (N, 2, H, W, C) as pictures, with the operations that were applied to them."""
-    lines = [" | ".join(text.split(" | ")[:2]) for text in subpolicies.texts()]
+    lines = [" | ".join(text.split(" | ")[:2]) for text in plan.texts()]
     return [
         [picture(view, ", ".join(steps)) for view, steps in zip(pair, view_steps(line), strict=True)]
         for pair, line in zip(views, lines, strict=True)

@@ -34,6 +34,10 @@ def is_old(content: Mapping[str, Any]) -> bool:
 def translated(content: Mapping[str, Any]) -> dict[str, Any]:
     """The same choices as this version calls them."""
     now = dict(content)
+    if type(now.get("crop")) is bool:
+        now["crop"] = "random" if now["crop"] else "none"
+    if type(now.get("flip")) is bool:
+        now["flip"] = 0.5 if now["flip"] else 0.0
     options = {name: now.pop(name) for name in _METHOD_OPTIONS if name in now}
     options = {name: value for name, value in options.items() if value is not None}  # None was the method's default
     if "method" in now:

@@ -14,6 +14,7 @@ from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS
 from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
+from coviews.ops.placement import AREA, CROPS, Placement
 from coviews.ops.space import SPACES, STANDARD
 from coviews.policies.fixed import FIXED, view_source
 from coviews.policies.learned import COOPERATIVE
@@ -36,7 +37,7 @@ OF_THE_MACHINE = frozenset(
 _LEAST = {
     "epochs": 1, "batch_size": 2, "warmup_epochs": 0, "queue_size": 1, "lr_warmup_epochs": 0, "hard_views": 2,
     "knn_every": 0, "keep_every": 0, "devices": 1, "num_nodes": 1, "seed": 0, "subset_seed": 0, "magnitude": 0,
-    "size": 1, "threads": 1,
+    "size": 1, "threads": 1, "view_size": 1,
 }  # fmt: skip
 
 
@@ -85,12 +86,19 @@ class PretrainSettings:
     """hardviews chooses among views of this source."""
     hard_views: int = 4
     """How many views of an image hardviews chooses a pair from."""
-    crop: bool = True
-    """Cut a random part out of each view, after the operations."""
-    crop_area: tuple[float, float] = (0.2, 1.0)
-    """The least and largest area of that part, as shares."""
-    flip: bool = True
-    """Mirror half of the views."""
+    crop: str = "random"
+    """How parts are cut out of the image, after the operations: random, joint (the two parts have very different areas
+    more often), or none."""
+    crop_area: tuple[float, float] = AREA
+    """The least and largest area of such a part, as shares."""
+    flip: float = 0.5
+    """The probability that a view is mirrored left to right; 0 where images have a left and a right."""
+    flip_vertical: float = 0.0
+    """The probability that a view is turned upside down by a mirror; for images without an up."""
+    quarter_turns: float = 0.0
+    """The probability that a view is turned by 90, 180 or 270 degrees; for images without an up."""
+    view_size: int | None = None
+    """The side of the views in pixels, if not that of the stored images (--size)."""
 
     epochs: int = 200
     batch_size: int = 256
@@ -143,6 +151,7 @@ class PretrainSettings:
     def __post_init__(self) -> None:
         for name, value, valid in (
             ("space", self.space_name, SPACES),
+            ("crop", self.crop, CROPS),
             ("accelerator", self.accelerator, ACCELERATORS),
             ("precision", self.precision, PRECISIONS),
             ("view source for hard_source", self.hard_source, FIXED),
@@ -182,6 +191,9 @@ class PretrainSettings:
             raise CoviewsError(f"--queue-p must be between 0 and 1, not {self.queue_p}")
         if not 0 < self.crop_area[0] <= self.crop_area[1] <= 1:
             raise CoviewsError(f"--crop-area must be a range within 0..1, such as 0.2 1.0, not {self.crop_area}")
+        for name in ("flip", "flip_vertical", "quarter_turns"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise CoviewsError(f"{flag(name)} is a probability in 0..1, not {getattr(self, name)}")
 
     def _check_search(self) -> None:
         self.search.check()
@@ -216,6 +228,20 @@ class PretrainSettings:
         """The space of learned, uniform and random views: the prior's own, if it has one."""
         own = self.learns_views and not _takes(self.search.first_source, "space_name")
         return self.search.first_source if own else self.space or STANDARD
+
+    @property
+    def placement(self) -> Placement:
+        """How views are cut out of their image, flipped and turned."""
+        return Placement(
+            self.crop, self.crop_area, flip=self.flip, flip_vertical=self.flip_vertical,
+            quarter_turns=self.quarter_turns,
+        )  # fmt: skip
+
+    @property
+    def view_sizes(self) -> tuple[tuple[int, int], ...]:
+        """The height and width of each view; empty if those of the images."""
+        count = self.hard_views if self.views == "hardviews" else 2
+        return () if self.view_size is None else ((self.view_size, self.view_size),) * count
 
     def first_source(self) -> ViewSource:
         """Who makes the views before a policy is learned."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.ops.plan import Plan
 from coviews.ops.space import Space
 from coviews.policies.learned import AnyPolicy
 from coviews.policies.subpolicy import Subpolicies, ViewSource
@@ -63,7 +64,7 @@ class Search(ABC):
     @abstractmethod
     def __init__(self, settings: Any, context: SearchContext) -> None: ...
 
-    def observe(self, subpolicies: Subpolicies, losses: Any) -> None:  # noqa: B027 - not every search listens
+    def observe(self, plan: Plan, losses: Any) -> None:  # noqa: B027 - not every search listens
         """Hear what was applied to a batch of pairs, and the loss of each (n,), an array or a tensor."""
 
     @abstractmethod

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
+from coviews.ops.plan import Plan
 from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.fixed import FIXED
 from coviews.policies.subpolicy import Subpolicies, ViewSource
@@ -126,15 +127,15 @@ class LossTable:
 
     # ---------------------------------------------------------------------------------------------- the memory
 
-    def add(self, subpolicies: Subpolicies, losses: Any) -> None:
+    def add(self, subpolicies: Subpolicies | Plan, losses: Any) -> None:
         """Remember a batch: what was applied to its pairs, and the loss of each, an array or a tensor (n,)."""
         if hasattr(losses, "detach"):
             losses = losses.detach().float().cpu().numpy()
         values = np.array(losses, np.float32)
-        if subpolicies.p != 1:
+        if isinstance(subpolicies, Subpolicies) and subpolicies.p != 1:
             raise CoviewsError(
-                "the table needs what was applied: draw subpolicies = source.sample(n, generator).applied(generator), "
-                "and make the views of these"
+                "the table needs what was applied: draw plan = Plan.draw(source, n, image_size, generator), make the "
+                "views of it, and hand it over"
             )
         theirs, ends = subpolicies.space, [0, -1]
         if (

@@ -6,8 +6,8 @@ It costs no encoder pass: training tells what was done to every pair of views an
 from collections.abc import Mapping
 from typing import Any
 
+from coviews.ops.plan import Plan
 from coviews.policies.learned import AnyPolicy
-from coviews.policies.subpolicy import Subpolicies
 from coviews.policies.tilted import TiltedPolicy
 from coviews.searching.contract import Search, SearchContext, SearchReport
 from coviews.searching.guards import loss_objection, over_objection
@@ -61,9 +61,9 @@ class TableSearch(Search):
         )
         self._policy: TiltedPolicy | None = None  # the last one
 
-    def observe(self, subpolicies: Subpolicies, losses: Any) -> None:
+    def observe(self, plan: Plan, losses: Any) -> None:
         """Remember a batch."""
-        self.table.add(subpolicies, losses)
+        self.table.add(plan, losses)
 
     def before_epoch(self, epoch: int) -> TiltedPolicy:
         """The policy that follows from the pairs so far."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from coviews.ops.engine import make_views
 from coviews.ops.images import Images
+from coviews.ops.plan import Plan
 from coviews.ops.view_settings import ViewSettings
-from coviews.policies.subpolicy import Subpolicies, ViewSource
+from coviews.policies.subpolicy import ViewSource
 
 ORDER, VIEWS = 1, 2  # streams of random numbers
 
@@ -41,22 +41,18 @@ class Batches:
 
     def make(
         self, source: ViewSource, epoch: int, step: int, order: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint8], Subpolicies]:
+    ) -> tuple[NDArray[np.uint8], Plan]:
         """This rank's views (n, V, H, W, C) of a step, and what was done to the whole batch."""
         generator = np.random.default_rng([self.seed, VIEWS, epoch, step])
-        drawn = source.sample(self.size, generator).applied(generator)
+        plan = self.views.plan(source, self.size, (self.images.shape[1], self.images.shape[2]), generator)
         share = self.size // self.ranks
         part = slice(self.rank * share, (self.rank + 1) * share)
         indices = order[step * self.size : (step + 1) * self.size][part]
-        v = self.views
-        views = make_views(
-            self.images[indices], drawn, generator, crop=v.crop, flip=v.flip, fill=v.fill, threads=v.threads, part=part
-        )
-        return views, drawn
+        return self.views.make(self.images[indices], plan[part]), plan
 
     def epoch(
         self, source: ViewSource, epoch: int, first: int = 0, *, ahead: int = 1
-    ) -> Iterator[tuple[int, NDArray[np.uint8], Subpolicies]]:
+    ) -> Iterator[tuple[int, NDArray[np.uint8], Plan]]:
         """From step `first` on: the step, its views, and what was done to them.
 
         ahead: how many batches are made in advance, in the background; 0 for none.
@@ -67,7 +63,7 @@ class Batches:
                 yield step, *self.make(source, epoch, step, order)
             return
         with ThreadPoolExecutor(1, "batches") as pool:
-            pending: deque[Future[tuple[NDArray[np.uint8], Subpolicies]]] = deque()
+            pending: deque[Future[tuple[NDArray[np.uint8], Plan]]] = deque()
             try:
                 for step in steps:
                     for later in range(step + len(pending), min(step + ahead + 1, self.steps)):

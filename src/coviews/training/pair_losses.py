@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError
-from coviews.ops.engine import make_views
 from coviews.ops.images import Images, check_images
 from coviews.ops.view_settings import ViewSettings
 from coviews.policies.subpolicy import Subpolicies
@@ -54,9 +53,7 @@ class PairLosses:
 
         v, n = self.views, len(subpolicies)
         indices = generator.choice(len(self.images), n, replace=False, shuffle=False)
-        views = make_views(
-            self.images[indices], subpolicies, generator, crop=v.crop, flip=v.flip, fill=v.fill, threads=v.threads
-        )
+        views = v.make(self.images[indices], v.plan(subpolicies, n, self.images.shape[1:3], generator))
         with torch.no_grad():  # not inference mode: what an encoder keeps of a pass stays usable
             tensors = to_tensors(views, v.mean, v.std, self.device)
             pairs = [self.losses(a, b) for a, b in itertools.combinations(tensors, 2)]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from coviews.console.progress import Display
 from coviews.encoders.pixels import to_tensors
 from coviews.errors import CoviewsError
-from coviews.policies.subpolicy import Subpolicies
+from coviews.ops.plan import Plan
 from coviews.runs.folder import Run
 from coviews.runs.settings import FROM_PYTHON, PretrainSettings
 from coviews.searching.contract import Search
@@ -129,11 +129,11 @@ def train_epoch(t: Training) -> None:
     s, b = t.settings, t.batches
     # beside an encoder on the CPU, views made ahead would only take its cores; and there, reading the loss is free
     ahead, check_every = (0, 1) if t.fabric.device.type == "cpu" else (2, CHECK_EVERY)
-    observed: list[tuple[Subpolicies, Tensor, Tensor]] = []  # since the loss was last read
+    observed: list[tuple[Plan, Tensor, Tensor]] = []  # since the loss was last read
     first = t.step
     t.clock.start_epoch()
     t.method.train()
-    for step, views, subpolicies in b.epoch(t.source, t.epoch, first, ahead=ahead):
+    for step, views, plan in b.epoch(t.source, t.epoch, first, ahead=ahead):
         t.clock("waiting for views")
         torch.manual_seed(_seed(s.seed, DROPOUT, t.epoch, step, b.rank))  # for encoders that drop parts
         tensors = to_tensors(views, t.views.mean, t.views.std, t.fabric.device)
@@ -148,7 +148,7 @@ def train_epoch(t: Training) -> None:
         t.fabric.backward(loss)
         t.optimizer.step()
         t.bare.after_step(losses)
-        observed.append((subpolicies, losses.each.detach(), loss.detach()))
+        observed.append((plan, losses.each.detach(), loss.detach()))
         t.step = step + 1
         t.clock("training")
         alone_and_asked = b.ranks == 1 and (t.stop_request or t.save_due)
@@ -164,7 +164,7 @@ def train_epoch(t: Training) -> None:
     t.journal.epoch(t.epoch, t.total / b.steps, rate, embedding_spread(losses.embedding), pace)
 
 
-def read_losses(t: Training, observed: list[tuple[Subpolicies, Tensor, Tensor]]) -> float:
+def read_losses(t: Training, observed: list[tuple[Plan, Tensor, Tensor]]) -> float:
     """Add the losses of the last steps to the epoch's, tell them to the search, and give their mean; empties the list.
 
     They are added one by one: the sum must not depend on how often they are read.
@@ -176,8 +176,8 @@ def read_losses(t: Training, observed: list[tuple[Subpolicies, Tensor, Tensor]])
     t.check(mean)
     if t.search is not None and t.settings.search.reads_training_losses:
         each = torch.stack([each for _, each, _ in observed]).float().cpu()
-        for (subpolicies, _, _), losses in zip(observed, each, strict=True):
-            t.search.observe(subpolicies, losses)
+        for (plan, _, _), losses in zip(observed, each, strict=True):
+            t.search.observe(plan, losses)
     observed.clear()
     return mean
 

@@ -59,9 +59,9 @@ class Training:
                 warnings.simplefilter("always")
                 self.images, self.test = load_data(settings, data, fabric.world_size, show)
         self.loading_warnings = [str(warning.message) for warning in caught]  # kept until there is a run to tell them
-        area = settings.crop_area if settings.crop else None
-        flip = 0.5 if settings.flip else 0.0
-        self.views = ViewSettings.of(self.images.images, crop=area, flip=flip, threads=settings.threads)
+        self.views = ViewSettings.of(
+            self.images.images, placement=settings.placement, sizes=settings.view_sizes, threads=settings.threads
+        )
         self.batches = Batches(
             self.images.images, settings.batch_size, settings.seed, self.views, fabric.global_rank, fabric.world_size
         )
