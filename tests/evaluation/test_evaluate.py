@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from PIL import Image
 import coviews
 from coviews import CoviewsError, evaluate, load_images
 from coviews.cli import main
+from coviews.console.options import replaced
 from coviews.encoders.architectures import make_encoder
 from coviews.encoders.features import features
 from coviews.encoders.file import save_encoder
@@ -249,6 +251,13 @@ def test_records_are_added_also_after_a_line_that_a_kill_cut_off(tmp_path):
     assert numbers == [1, 2, 3]
 
 
+def test_records_that_are_added_at_the_same_moment_stay_whole(tmp_path):
+    path = tmp_path / "evaluations.jsonl"
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: append_record(path, {"n": n, "text": "x" * 9000}), range(64)))
+    assert sorted(record["n"] for record in read_records(path)) == list(range(64))
+
+
 def test_a_place_that_cannot_be_written_is_said_before_the_work(run, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("coviews.evaluation.train_and_test.load_images", lambda *a, **k: pytest.fail("too late"))
     for out, wanted in ((tmp_path / "no/x.jsonl", "there is no folder"), (tmp_path, "it is a folder")):
@@ -431,6 +440,23 @@ def test_warnings_are_lines(run, tmp_path, capsys):
     assert err == [
         "warning: 45 of 45 test images are among the training images, to the last pixel: accuracies will be too high"
     ]
+
+
+def test_options_are_checked_when_they_are_made():
+    for wrong, message in (
+        ({"k": 0}, "at least 1 neighbour"),
+        ({"temperature": 0.0}, "temperature must be above 0"),
+        ({"seed": -1}, "--seed must be 0 or more, not -1"),
+        ({"batch_size": 0}, "--batch-size must be 1 or more"),
+        ({"finetune": ["200%"]}, "share of the labels"),
+    ):
+        with pytest.raises(CoviewsError, match=message):
+            EvaluateOptions(**wrong)
+    with pytest.raises(CoviewsError, match="unknown option 'bacth_size': did you mean 'batch_size'"):
+        evaluate("run", bacth_size=3)
+    options = EvaluateOptions(k=3, finetune=("1%", 0.5))
+    assert replaced(options, {"k": 4}) == EvaluateOptions(k=4, finetune=("1%", 0.5))
+    assert options.fractions == (0.01, 0.5)
 
 
 def test_shares_of_labels():

@@ -9,7 +9,8 @@ import pytest
 
 import coviews
 from coviews.comparison.compare import compare
-from coviews.evaluation.measures import MEASURES, LabelledFeatures, Measure, measures_table
+from coviews.evaluation.classifiers import LabelledFeatures
+from coviews.evaluation.measures import MEASURES, Measure, measures_table
 from coviews.report.evaluations import evaluation_parts
 from coviews.report.record import read_run
 from small_runs import SMALL

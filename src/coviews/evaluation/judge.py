@@ -9,18 +9,13 @@ from torch import nn
 
 from coviews.console.progress import waiting
 from coviews.encoders.frozen import device_of, seeded
+from coviews.evaluation.classifiers import LabelledFeatures
 from coviews.evaluation.feature_sets import FeatureSets, draw_images, encoder_features, standardised_pixels
 from coviews.evaluation.finetune import finetune
 from coviews.evaluation.knn import SHARE, usable_k
 from coviews.evaluation.labels import Labels, accuracy, confusion, per_class
 from coviews.evaluation.linear import Diverged, paper_probe
-from coviews.evaluation.measures import (
-    MAIN,
-    LabelledFeatures,
-    accuracy_measures,
-    class_measures,
-    quality_measures,
-)
+from coviews.evaluation.measures import MAIN, accuracy_measures, class_measures, quality_measures
 from coviews.evaluation.options import EvaluateOptions
 from coviews.evaluation.quality import EXACT
 from coviews.evaluation.task import Labelled, Task, make_task

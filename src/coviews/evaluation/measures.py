@@ -1,29 +1,9 @@
 """Every measure of an encoder, one row each: JSON, terminal, page, comparison and docs derive from this table."""
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-
-from coviews.encoders.features import Features
-from coviews.evaluation.crop_model import CropModel
-from coviews.evaluation.knn import knn_predict
-from coviews.evaluation.labels import Labels
-from coviews.evaluation.linear import crop_probe, fast_probe
-from coviews.evaluation.quality import alignment, feature_spread, rankme, uniformity
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledFeatures:
-    """What the function of a measure with labels is given."""
-
-    train: Features  # (N, D)
-    labels: Labels  # (N,), 0..classes - 1
-    test: Features  # (M, D)
-    classes: int
-    crops: CropModel  # what random crops do to these features
-    k: int  # neighbours that vote in kNN
-    temperature: float
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -31,9 +11,9 @@ class Measure:
     """One measure.
 
     Without labels, the function is given features (N, D), or with `two_views` the features of two views of the same
-    images, and returns a number. With labels, it is given `LabelledFeatures` and returns the predicted class of each
-    test image (M,), and a dict of what the results should hold besides the accuracy. Where there is none, the measure
-    needs the encoder itself, and `judge` computes it.
+    images, and returns a number. With labels, it is given `classifiers.LabelledFeatures` and returns the predicted
+    class of each test image (M,), and a dict of what the results should hold besides the accuracy. Without a function,
+    the measure needs the encoder itself, and `judge` computes it.
     """
 
     name: str  # in JSON
@@ -58,19 +38,13 @@ class Measure:
         return f"{self.title} in {self.unit}" if self.unit else self.title
 
 
-def _knn(data: LabelledFeatures) -> tuple[Labels, dict[str, Any]]:
-    how: dict[str, Any] = {"k": data.k, "temperature": data.temperature}
-    return knn_predict(data.train, data.labels, data.test, classes=data.classes, **how), how
+def _late(module: str, name: str) -> Callable[..., Any]:
+    """A function of this room, imported when it is called: a report needs the table, but not torch."""
 
+    def function(*inputs: Any) -> Any:
+        return getattr(importlib.import_module(f"coviews.evaluation.{module}"), name)(*inputs)
 
-def _linear(data: LabelledFeatures) -> tuple[Labels, dict[str, Any]]:
-    probe = crop_probe(data.crops, data.train, data.labels, data.test, classes=data.classes, seed=data.seed)
-    return probe.predictions, {"strength": probe.strength}
-
-
-def _whole(data: LabelledFeatures) -> tuple[Labels, dict[str, Any]]:
-    probe = fast_probe(data.train, data.labels, data.test, classes=data.classes, seed=data.seed)
-    return probe.predictions, {"strength": probe.strength}
+    return function
 
 
 def _accuracy(name: str, title: str, function: Callable[..., Any] | None, meaning: str, **more: Any) -> Measure:
@@ -88,22 +62,24 @@ def _quality(
 MEASURES: dict[str, Measure] = {
     measure.name: measure
     for measure in (
-        _accuracy("knn", "kNN", _knn, "accuracy of a vote of the nearest training images; nothing is learned"),
-        _accuracy("linear", "linear probe", _linear, "accuracy of a linear classifier that learns from random crops"),
-        _accuracy("whole", "probe of whole images", _whole,
+        _accuracy("knn", "kNN", _late("classifiers", "knn_classes"),
+                  "accuracy of a vote of the nearest training images; nothing is learned"),
+        _accuracy("linear", "linear probe", _late("classifiers", "linear_classes"),
+                  "accuracy of a linear classifier that learns from random crops"),
+        _accuracy("whole", "probe of whole images", _late("classifiers", "whole_classes"),
                   "accuracy of a linear classifier that learns from whole images", optional=True),
         _accuracy("paper", "paper's probe", None,
                   "accuracy of a linear classifier, trained by the paper's protocol", optional=True),
         _accuracy("finetune", "fine-tuning", None,
                   "accuracy of a copy of the encoder, trained with a share of the labels", optional=True),
-        _quality("rankme", "RankMe", rankme,
+        _quality("rankme", "RankMe", _late("quality", "rankme"),
                  "directions in use, at most one a feature; more is better, 1 is a collapse", higher_is_better=True),
-        _quality("spread", "spread", feature_spread,
+        _quality("spread", "spread", _late("quality", "feature_spread"),
                  "1 if features point everywhere, 0 if all images look alike", higher_is_better=True),
-        _quality("alignment", "alignment", alignment,
+        _quality("alignment", "alignment", _late("quality", "alignment"),
                  "distance of two crops of an image, 0 to 4; low is good if uniformity is too",
                  higher_is_better=False, two_views=True),
-        _quality("uniformity", "uniformity", uniformity,
+        _quality("uniformity", "uniformity", _late("quality", "uniformity"),
                  "how evenly features fill the sphere; low is good: 0 a collapse, -4 the best",
                  higher_is_better=False),
     )
