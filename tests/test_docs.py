@@ -119,6 +119,48 @@ def test_the_example_of_a_table_runs(capsys):
     assert names["source"].statistics["pairs"] == 5 * 512
 
 
+def test_the_page_on_pretraining_says_the_same_in_yaml_and_in_python(tmp_path):
+    import coviews
+    from coviews.runs.settings_file import read_settings
+
+    (yaml,), code = blocks("docs/pretrain.md", "yaml"), blocks("docs/pretrain.md", "python")[-1]
+    (tmp_path / "c.yaml").write_text(yaml)
+    exec(code.replace("coviews.pretrain(settings=settings)", ""), names := {"coviews": coviews})
+    assert names["settings"] == read_settings(tmp_path / "c.yaml").replaced(data="my/images")
+
+
+def comparisons_of_results():
+    """The commands of docs/results.md that compare, by the folder that they write."""
+    lines = "\n".join(blocks("docs/results.md", "")).replace("\\\n", " ").splitlines()
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("coviews compare")]
+    return {words[words.index("--out") + 1]: words for words in commands}
+
+
+@pytest.mark.parametrize("out", ["equal-5000", "table-1000", "table-100", "shapes-3"])
+def test_the_commands_of_the_results_are_those_of_the_published_figures(out, monkeypatch):
+    """As the command line reads them today, they give the settings that the published runs had."""
+    from coviews.comparison import compare
+    from coviews.comparison.plan import named_variants, read_variants, view_variants
+    from coviews.comparison.results import read_results
+
+    called = {}
+    monkeypatch.setattr(compare, "compare", lambda **arguments: called.update(arguments))
+    monkeypatch.chdir(ROOT)
+    words = comparisons_of_results()[out]
+    main([*words, "--dry-run"])
+    settings, options = called["settings"], called["options"]
+    variants = view_variants(settings, options.views.split(",")) if options.views else {}
+    variants |= named_variants(settings, read_variants(options.variants), "variants")
+    published = read_results(ROOT / "docs" / "results" / f"{out.removesuffix('-3')}.json").variants
+    assert set(variants) == set(published)
+    for name, before in published.items():
+        differences = before.differences(variants[name])
+        if not before.learns_views:  # its search is not used, but for the operations in a row and their probability
+            used = ("search.steps", "search.p")
+            differences = {k: v for k, v in differences.items() if not k.startswith("search") or k in used}
+        assert set(differences) <= {"data", "test_data"}, name  # folders
+
+
 def test_links_lead_somewhere():
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):

@@ -66,7 +66,7 @@ def test_everything_opens_it(run, tmp_path, monkeypatch, capsys):
     assert read_run(run).missing == []
     assert EXPECTED[run.name].search.name in write_report(run).read_text()
     results = evaluate(run, device="cpu", progress=False, baselines=False)
-    assert results.kept == run / "evaluations.jsonl"
+    assert results.file == run / "evaluations.jsonl"
     assert embed(run, device="cpu", progress=False).features.shape == (256, 256)
     assert export(run, out=tmp_path / "e.safetensors", progress=False).path.exists()
 

@@ -15,8 +15,8 @@ import tyro
 import coviews
 from coviews.errors import CoviewsError, unknown
 
-# where each command is: its module is imported when it is needed, as some wait for torch
-COMMANDS = {
+# the module of each command, imported when it is needed, as some wait for torch; or a function
+COMMANDS: dict[str, str | Callable[..., None]] = {
     "preview": "coviews.cli.preview",
     "pretrain": "coviews.cli.pretrain",
     "evaluate": "coviews.cli.evaluate",
@@ -65,7 +65,10 @@ def _run(arguments: list[str]) -> None:
 
 def _function(command: str, arguments: list[str]) -> Callable[..., None]:
     """The command's function; its options start from what a preset, a file or a run says, where it takes settings."""
-    module = importlib.import_module(COMMANDS[command])
+    place = COMMANDS[command]
+    if not isinstance(place, str):
+        return place
+    module = importlib.import_module(place)
     function: Callable[..., None] = getattr(module, f"{command}_command")
     start = getattr(module, "starting_options", {}).get(command)
     return function if start is None else functools.partial(function, settings=start(arguments))
