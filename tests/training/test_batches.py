@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coviews import ViewSettings, load_images, make_views, view_source
+from coviews import Plan, ViewSettings, load_images, make_views, view_source
 from coviews.training.batches import Batches
 
 IMAGES = load_images("shapes:50", size=12).images
@@ -55,7 +55,6 @@ def test_an_error_in_the_background_reaches_the_foreground():
 
 
 def test_a_part_of_a_batch_is_that_part_of_its_views():
-    drawn = view_source("uniform").sample(50, np.random.default_rng(0))
-    whole = make_views(IMAGES, drawn, np.random.default_rng(5))
-    part = slice(10, 25)
-    assert np.array_equal(make_views(IMAGES[part], drawn, np.random.default_rng(5), part=part), whole[part])
+    plan = Plan.draw(view_source("uniform"), 50, (12, 12), np.random.default_rng(5))
+    whole, part = make_views(IMAGES, plan), slice(10, 25)
+    assert np.array_equal(make_views(IMAGES[part], plan[part]), whole[part])
