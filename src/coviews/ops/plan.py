@@ -2,6 +2,7 @@
 
 import json
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,18 @@ class Plan:
         placed = (placement or Placement()).draw(n, applied.views, applied.steps, image_size, generator)
         ops, levels = applied.ops.astype(np.int16), applied.levels.astype(np.int16)
         return cls(applied.space, image_size, ops, levels, *placed, sizes=sizes)
+
+    @classmethod
+    def joined(cls, plans: "Sequence[Plan]") -> "Plan":
+        """One plan with the views of several plans of the same images, in their order."""
+        first, *others = plans
+        for other in others:
+            if (other.space, other.image_size, len(other)) != (first.space, first.image_size, len(first)):
+                raise CoviewsError("only plans of the same images with the same space can be joined")
+            if other.steps != first.steps:
+                raise CoviewsError(f"views of {other.steps} and of {first.steps} operations cannot be in one plan")
+        arrays: dict[str, Any] = {n: np.concatenate([getattr(plan, n) for plan in plans], 1) for n in _ARRAYS}
+        return replace(first, sizes=tuple(size for plan in plans for size in plan.sizes), **arrays)
 
     @property
     def views(self) -> int:

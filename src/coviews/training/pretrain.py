@@ -133,11 +133,11 @@ def train_epoch(t: Training) -> None:
     first = t.step
     t.clock.start_epoch()
     t.method.train()
-    for step, views, plan in b.epoch(t.source, t.epoch, first, ahead=ahead):
+    for step, groups, plan in b.epoch(t.source, t.epoch, first, ahead=ahead):
         t.clock("waiting for views")
         torch.manual_seed(_seed(s.seed, DROPOUT, t.epoch, step, b.rank))  # for encoders that drop parts
-        tensors = to_tensors(views, t.views.mean, t.views.std, t.fabric.device)
-        if len(tensors) > 2:
+        tensors = [x for views in groups for x in to_tensors(views, t.views.mean, t.views.std, t.fabric.device)]
+        if s.views == "hardviews" and len(tensors) > 2:
             tensors = t.ranks.hardest_pair(tensors)
         rate = learning_rate(s, (t.epoch - 1) * b.steps + step, b.steps)
         for group in t.optimizer.param_groups:

@@ -110,4 +110,4 @@ def fixed_source(settings: PretrainSettings) -> ViewSource | None:
         return None
     if s.views == "hardviews":
         return s.named_source(s.hard_source, views=s.hard_views)
-    return load_policy(s.views) if s.views.endswith(".safetensors") else s.named_source(s.views)
+    return load_policy(s.views) if s.views.endswith(".safetensors") else s.named_source(s.views, views=s.view_count)
