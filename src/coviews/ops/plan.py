@@ -1,6 +1,7 @@
 """The plan: all that is done to each view of each image, drawn before the engine runs."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,13 @@ class Plan:
         placement: Placement | None = None,
         sizes: tuple[Size, ...] = (),
     ) -> "Plan":
-        """A plan for n images: operations by a view source, or given ones; crops, flips and turns by the placement."""
+        """A plan for n images: operations by a view source, or given ones; crops, flips and turns by the placement.
+
+        A source that prefers some crops to others (`chooses_crops`) chooses among what the placement draws.
+        """
+        if getattr(source, "chooses_crops", False):
+            chosen: Plan = source.draw_plan(n, image_size, generator, placement, sizes)  # type: ignore[union-attr]
+            return chosen
         subpolicies = source.sample(n, generator) if hasattr(source, "sample") else source
         if len(subpolicies) != n:
             raise CoviewsError(f"{len(subpolicies)} subpolicies for {n} images: one for each image is needed")
@@ -92,6 +99,12 @@ class Plan:
         placed = (placement or Placement()).draw(n, applied.views, applied.steps, image_size, generator)
         ops, levels = applied.ops.astype(np.int16), applied.levels.astype(np.int16)
         return cls(applied.space, image_size, ops, levels, *placed, sizes=sizes)
+
+    @classmethod
+    def joined(cls, plans: "Sequence[Plan]") -> "Plan":
+        """One plan of the images of several ones, which are alike in all else."""
+        arrays: Any = {name: np.concatenate([getattr(plan, name) for plan in plans]) for name in _ARRAYS}
+        return replace(plans[0], **arrays)
 
     @property
     def views(self) -> int:
