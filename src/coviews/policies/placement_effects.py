@@ -20,7 +20,7 @@ _LARGEST = 65_536  # pixels of a side of an image
 # the features of a pair, and the edges between the bins of each
 EDGES: dict[str, tuple[float, ...]] = {
     "overlap": (0.2, 0.4, 0.6, 0.75, 0.9, 0.999),  # the share of the smaller crop that the other one covers
-    "area ratio": (0.15, 0.3, 0.5, 0.75, 1.05, 1.5),  # the log of the larger area over the smaller one
+    "area ratio": (1.2, 1.4, 1.7, 2.1, 2.8, 4.0),  # the larger area over the smaller one
     "smaller area": (0.12, 0.2, 0.25, 0.3, 0.37, 0.46, 0.6, 0.8),  # as a share of the image
     "distance": (0.04, 0.08, 0.13, 0.18, 0.25, 0.35),  # of the centres, in sides of the image
     "mirrored": (0.5,),  # whether exactly one of the two is
@@ -32,24 +32,23 @@ FIRSTS = np.cumsum(COUNTS) - COUNTS  # the place of each feature's first bin amo
 
 
 def placement_features(plan: Plan) -> Numbers:
-    """(n, F): the features of each pair of views, in the order of `EDGES`."""
+    """(F, n): the features of each pair of views, in the order of `EDGES`."""
     if plan.views != 2:
         raise CoviewsError(f"the placement of pairs of views is described, and the plan has {plan.views} views")
     height, width = plan.image_size
-    left, top, right, bottom = np.moveaxis(plan.boxes / np.array([width, height, width, height]), -1, 0)  # (n, 2)
-    areas = (right - left) * (bottom - top)
-    smaller, larger = areas.min(1), areas.max(1)
-    across, down = right.min(1) - left.max(1), bottom.min(1) - top.max(1)
-    overlap = np.maximum(across, 0) * np.maximum(down, 0) / smaller
-    centre_x, centre_y = (left + right) / 2, (top + bottom) / 2
-    distance = np.hypot(centre_x[:, 0] - centre_x[:, 1], centre_y[:, 0] - centre_y[:, 1])
+    sides = np.array([width, height, width, height])[:, None]
+    one, other = (plan.boxes[:, v].T / sides for v in (0, 1))  # (4, n): left, top, right, bottom
+    areas = [(right - left) * (bottom - top) for left, top, right, bottom in (one, other)]
+    smaller, larger = np.minimum(*areas), np.maximum(*areas)
+    across, down = np.maximum(np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2]), 0)
+    x, y = (one[:2] + one[2:] - other[:2] - other[2:]) / 2  # from centre to centre
     different = [a[:, 0] != a[:, 1] for a in (plan.flips, plan.vertical_flips, plan.turns)]
-    return np.stack([overlap, np.log(larger / smaller), smaller, distance, *different], 1)
+    return np.stack([across * down / smaller, larger / smaller, smaller, np.hypot(x, y), *different])
 
 
 def placement_bins(plan: Plan) -> NDArray[np.uint8]:
     """(n, F): the bin of each feature of each pair."""
-    features = placement_features(plan).T
+    features = placement_features(plan)
     bins = [np.searchsorted(edges, x, "right") for edges, x in zip(EDGES.values(), features, strict=True)]
     return np.stack(bins, 1).astype(np.uint8)
 
