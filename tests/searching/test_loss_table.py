@@ -78,7 +78,7 @@ def test_known_effects_are_recovered(name, kind):
     source = SOURCES[name]
     true = effects_for(source, cooperative=kind == "coviews")
     table = logged(source, true, batches=300, kind=kind, noise=0.1, settings=TableSettings(ridge=1.0))
-    found, explained = table._fit()
+    found, explained, _ = table._fit()
     fresh = source.sample(4000, np.random.default_rng(9)).applied(np.random.default_rng(10))
     bins = level_bins(fresh.space.levels)[fresh.levels]
     known, guessed = expected(true, fresh), found.constant + table._added(found, fresh.ops, bins)
@@ -91,7 +91,7 @@ def test_known_effects_are_recovered(name, kind):
 def test_the_fit_is_ridge_regression_with_a_level_for_each_batch():
     source = Uniform(TINY, 2, 0.8)
     table = logged(source, effects_for(source), batches=7, size=20, settings=TableSettings(ridge=3.0))
-    found, explained = table._fit()
+    found, explained, _ = table._fit()
     rows, losses, batch = [], [], []
     for i, b in enumerate(table._batches):
         for terms, loss in zip(b.terms.T, b.losses, strict=True):
@@ -118,7 +118,7 @@ def test_the_fit_is_ridge_regression_with_a_level_for_each_batch():
 
 def test_levels_without_a_meaning_share_one_effect():
     table = logged(UNIFORM, effects_for(UNIFORM), batches=20)
-    found, _ = table._fit()
+    found, _, _ = table._fit()
     for op in np.flatnonzero(~PAPER.has_magnitude):
         assert (found.steps[:, op] == found.steps[:, op, :1]).all()
     assert np.array_equal(found.pairs, found.pairs.T)

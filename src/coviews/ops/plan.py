@@ -94,7 +94,13 @@ class Plan:
         placement: Placement | None = None,
         sizes: tuple[Size, ...] = (),
     ) -> "Plan":
-        """A plan for n images: operations by a view source, or given ones; crops, flips and turns by the placement."""
+        """A plan for n images: operations by a view source, or given ones; crops, flips and turns by the placement.
+
+        A source that prefers some crops to others (`chooses_crops`) chooses among what the placement draws.
+        """
+        if getattr(source, "chooses_crops", False):
+            chosen: Plan = source.draw_plan(n, image_size, generator, placement, sizes)  # type: ignore[union-attr]
+            return chosen
         subpolicies = source.sample(n, generator) if hasattr(source, "sample") else source
         if len(subpolicies) != n:
             raise CoviewsError(f"{len(subpolicies)} subpolicies for {n} images: one for each image is needed")
@@ -114,6 +120,12 @@ class Plan:
                 raise CoviewsError(f"views of {other.steps} and of {first.steps} operations cannot be in one plan")
         arrays: dict[str, Any] = {n: np.concatenate([getattr(plan, n) for plan in plans], 1) for n in _ARRAYS}
         return replace(first, sizes=tuple(size for plan in plans for size in plan.sizes), **arrays)
+
+    @classmethod
+    def stacked(cls, plans: "Sequence[Plan]") -> "Plan":
+        """One plan of the images of several ones, which are alike in all else."""
+        arrays: Any = {name: np.concatenate([getattr(plan, name) for plan in plans]) for name in _ARRAYS}
+        return replace(plans[0], **arrays)
 
     @property
     def views(self) -> int:

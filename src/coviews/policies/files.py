@@ -14,13 +14,15 @@ from coviews.files.atomic import write_whole
 from coviews.ops.space import SPACES, Space, space
 
 FORMAT = 1  # of the file; goes up when an older reader would misread a newer file
+_FORMAT_WITH_CROPS = 2  # of policies that choose crops, which older readers would leave to chance
 _MANY = 64  # levels: for a built-in space with more, a checksum replaces the values
 
 
 def write_policy(path: str | Path, weights: dict[str, NDArray[np.float32]], description: dict[str, Any]) -> None:
     """Write a policy atomically; equal policies give equal bytes."""
     try:
-        text = json.dumps({"format": FORMAT, **description}, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        content = {"format": _format(description), **description}
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise CoviewsError(f"a policy's statistics must be plain JSON: {error}") from error
     # a single entry: safetensors does not preserve the order of several
@@ -33,12 +35,16 @@ def read_description(file: Any) -> dict[str, Any]:
     if "coviews" not in metadata:
         raise CoviewsError("it holds weights, but not the description of a policy")
     description = json.loads(metadata["coviews"])
-    if description["format"] != FORMAT:
+    if description["format"] != _format(description):
         raise CoviewsError(
-            f"it has the format {description['format']!r}, and this version of coviews reads {FORMAT}: "
+            f"it has the format {description['format']!r}, and this version of coviews reads {_format(description)}: "
             "install the version that wrote it, or a newer one"
         )
     return description
+
+
+def _format(description: dict[str, Any]) -> int:
+    return _FORMAT_WITH_CROPS if "crops" in description else FORMAT
 
 
 def read_weight(file: Any, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:

@@ -4,6 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError
+from coviews.ops.placement import Placement
+from coviews.ops.plan import Plan, Size
 from coviews.policies.learned import AnyPolicy
 from coviews.policies.subpolicy import Subpolicies
 
@@ -26,6 +28,11 @@ class PolicyQueue:
         return len(self.policies)
 
     @property
+    def chooses_crops(self) -> bool:
+        """Whether one of the policies prefers some crops to others."""
+        return any(getattr(policy, "chooses_crops", False) for policy in self.policies)
+
+    @property
     def weights(self) -> NDArray[np.float64]:
         """The probability of each policy, the newest first."""
         weights = self.p * (1 - self.p) ** np.arange(len(self))
@@ -44,16 +51,36 @@ class PolicyQueue:
 
     def sample(self, n: int, generator: np.random.Generator) -> Subpolicies:
         """Draw subpolicies for n images."""
-        if not self.policies:
-            raise CoviewsError("the queue has no policy yet: push one before you draw from it")
+        parts = self._parts(n, generator)
         newest = self.policies[0]
         ops, levels = np.empty((2, n, newest.views, newest.steps), np.int16)
-        sources = generator.choice(len(self), n, p=self.weights)  # (n,), the policy of each image
-        for i, policy in enumerate(self.policies):
-            images = np.flatnonzero(sources == i)
+        for policy, images in zip(self.policies, parts, strict=True):
             subpolicies = policy.sample(len(images), generator)
             ops[images], levels[images] = subpolicies.ops, subpolicies.levels
         return Subpolicies(newest.space, ops, levels, newest.p)
+
+    def draw_plan(
+        self,
+        n: int,
+        image_size: Size,
+        generator: np.random.Generator,
+        placement: Placement | None = None,
+        sizes: tuple[Size, ...] = (),
+    ) -> Plan:
+        """Draw a plan for n images, for each by one of the policies."""
+        parts = self._parts(n, generator)
+        plans = [
+            Plan.draw(policy, len(images), image_size, generator, placement, sizes)
+            for policy, images in zip(self.policies, parts, strict=True)
+        ]
+        return Plan.stacked(plans)[np.argsort(np.concatenate(parts))]
+
+    def _parts(self, n: int, generator: np.random.Generator) -> list[NDArray[np.int64]]:
+        """Draw the policy of each of n images: the images of each policy, the newest first."""
+        if not self.policies:
+            raise CoviewsError("the queue has no policy yet: push one before you draw from it")
+        drawn = generator.choice(len(self), n, p=self.weights)  # (n,)
+        return [np.flatnonzero(drawn == i) for i in range(len(self))]
 
 
 def _short(value: object) -> str:

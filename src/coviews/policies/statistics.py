@@ -19,7 +19,7 @@ from coviews.policies.learned import AnyPolicy
 from coviews.policies.lstm import Array
 from coviews.policies.network import NextStep, PolicyNetwork, Sequences
 from coviews.policies.tilted import TiltedPolicy
-from coviews.policies.tilted_statistics import tilted_statistics
+from coviews.policies.tilted_statistics import PlacementStatistics, tilted_statistics
 
 Numbers = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -39,6 +39,7 @@ class PolicyStatistics:
     pairs: Numbers  # (S, S, O, O), of an operation in a step of view 1 and one in a step of view 2
     uncertainty: Numbers  # (V, S), bits: the mean entropy of the operation, given all before it; NaN from a table
     error: float  # the largest standard error of `ops`; 0 where all is exact
+    placement: PlacementStatistics | None = None  # of a policy that chooses crops
 
     @property
     def mean_ops(self) -> Numbers:
@@ -83,7 +84,9 @@ def policy_statistics(policy: AnyPolicy, generator: np.random.Generator | None =
     if isinstance(policy, TiltedPolicy):
         tilted = tilted_statistics(policy, generator)
         unknown = np.full(tilted.ops.shape[:2], np.nan)
-        return PolicyStatistics(tilted.space, tilted.ops, tilted.levels, tilted.pairs, unknown, tilted.error)
+        return PolicyStatistics(
+            tilted.space, tilted.ops, tilted.levels, tilted.pairs, unknown, tilted.error, tilted.placement
+        )
     network = policy.network
     views, steps, n_ops = network.views, network.steps, network.n_ops
     length = views * steps if network.cooperative else steps

@@ -4,26 +4,34 @@
 
 The loss is that of the steps that are applied: they are drawn first, so the tilted policy's own p is 1. Sampling is
 exact, by rejection: the prior draws, and a draw is accepted with the probability exp(tilt - the tilt's top).
+
+Where the effects include those of the placement, the expected loss depends on the two crops as well: then crops and
+operations are drawn together, as a plan (`draw_plan`), and accepted together.
 """
 
 import itertools
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
+from coviews.ops.placement import Placement
+from coviews.ops.plan import Plan, Size
 from coviews.ops.space import Space
 from coviews.policies.files import describe_space, read_space, read_weight, write_policy
 from coviews.policies.fixed import describe_source, read_source
+from coviews.policies.placement_effects import COUNTS, PlacementEffects, placement_bins, read_placement_effects
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
 Numbers = NDArray[np.float64]
 Whole = NDArray[np.integer]
+Drawn = TypeVar("Drawn", Subpolicies, Plan)
 
 COOPERATIVE = {"coviews": True, "indepviews": False}
 TABLE = "table"  # the name of this kind of policy in a file
@@ -58,6 +66,7 @@ class Effects:
     steps: NDArray[np.float32]  # (S, O, bins)
     pairs: NDArray[np.float32]  # (O, O), symmetric; zero if views are drawn independently
     constant: float = 0.0
+    placement: PlacementEffects | None = None  # of pairs of crops; None if they are left to chance
 
     def of_views(self, ops: Whole, bins: Whole) -> NDArray[np.float64]:
         """(n, V, S) -> (n, V): the effects of each view's steps, added up."""
@@ -77,12 +86,20 @@ class Effects:
             total += self.pairs.take(rows[:, i] + columns[:, j])
         return total
 
-    def losses(self, ops: Whole, bins: Whole, cooperative: bool) -> NDArray[np.float64]:
-        """The expected loss of each pair (n, 1); if not cooperative, of each view (n, 2) with another like it."""
+    def losses(
+        self, ops: Whole, bins: Whole, cooperative: bool, places: NDArray[np.uint8] | None = None
+    ) -> NDArray[np.float64]:
+        """The expected loss of each pair (n, 1); if not cooperative, of each view (n, 2) with another like it.
+
+        places: the bins of each pair's placement (n, F), if there are effects of it.
+        """
         views = self.of_views(ops, bins)
-        if cooperative:
-            return self.constant + (views.sum(1) + self.of_pairs(ops))[:, None]
-        return self.constant + 2 * views
+        if not cooperative:
+            return self.constant + 2 * views
+        added = views.sum(1) + self.of_pairs(ops)
+        if self.placement is not None and places is not None:
+            added += self.placement.of(places)
+        return self.constant + added[:, None]
 
 
 def level_bins(levels: int) -> NDArray[np.int16]:
@@ -109,6 +126,8 @@ class TiltedPolicy:
             raise unknown("kind of policy", self.kind, COOPERATIVE)
         if self.views != 2:
             raise CoviewsError(f"a tilted policy draws pairs of views, and its prior {self.views}")
+        if self.chooses_crops and not self.cooperative:
+            raise CoviewsError(f"{self.kind} draws each view by itself: it cannot choose pairs of crops")
         n_ops, bins = len(self.space.ops), int(self._bins[-1]) + 1
         expected = (self.steps, n_ops, bins), (n_ops, n_ops)
         shapes = self.effects.steps.shape, self.effects.pairs.shape
@@ -143,20 +162,80 @@ class TiltedPolicy:
         """Whether each view is drawn given the other."""
         return COOPERATIVE[self.kind]
 
+    @property
+    def chooses_crops(self) -> bool:
+        """Whether some pairs of crops are preferred to others: `draw_plan` then draws them with the operations."""
+        return self.effects.placement is not None
+
     @cached_property
     def _bins(self) -> NDArray[np.int16]:
         return level_bins(self.space.levels)
 
-    def log_weights(self, ops: Whole, levels: Whole) -> NDArray[np.float64]:
-        """The log-probability that a pair (n, 1), or each view (n, 2), is accepted: at most 0."""
-        below = self.tilt(self.effects.losses(ops, self._bins[levels], self.cooperative)) - self.tilt.top
+    def log_weights(self, ops: Whole, levels: Whole, places: NDArray[np.uint8] | None = None) -> NDArray[np.float64]:
+        """The log-probability that a pair (n, 1), or each view (n, 2), is accepted: at most 0.
+
+        places: the bins of each pair's placement (n, F), if there are effects of it.
+        """
+        below = self.tilt(self.effects.losses(ops, self._bins[levels], self.cooperative, places)) - self.tilt.top
         return below if self.cooperative else below / 2
 
     def sample(self, n: int, generator: np.random.Generator) -> Subpolicies:
-        """Draw subpolicies for n images."""
+        """Draw subpolicies for n images; if crops are chosen, those of pairs with crops as in the search."""
+        if self.effects.placement is not None:
+            plan = self.draw_plan(n, self.effects.placement.image_size, generator)
+            return Subpolicies(self.space, plan.ops, plan.levels)
         units = 1 if self.cooperative else 2  # of an image, each accepted on its own: the pair, or single views
         shape = (n, units, 2 * self.steps // units)
         ops, levels = np.empty(shape, np.int16), np.empty(shape, np.int16)
+
+        def draw(count: int) -> tuple[Subpolicies, NDArray[np.float64]]:
+            drawn = self.prior.sample(count, generator).applied(generator)
+            return drawn, self.log_weights(drawn.ops, drawn.levels)
+
+        for drawn, u, targets, indices in self._accepted(n, units, draw, generator):
+            new_ops, new_levels = (a.reshape(-1, *shape[1:]) for a in (drawn.ops, drawn.levels))
+            ops[targets, u], levels[targets, u] = new_ops[indices, u], new_levels[indices, u]
+        whole = (n, 2, self.steps)
+        return Subpolicies(self.space, ops.reshape(whole), levels.reshape(whole))
+
+    def draw_plan(
+        self,
+        n: int,
+        image_size: Size,
+        generator: np.random.Generator,
+        placement: Placement | None = None,
+        sizes: tuple[Size, ...] = (),
+    ) -> Plan:
+        """Draw a plan for n images: pairs of the prior and the placement, accepted by the tilt.
+
+        placement: how crops are drawn; by default as in the search.
+        """
+        effects = self.effects.placement
+        if effects is None:
+            return Plan.draw(self, n, image_size, generator, placement, sizes)
+        placement = placement or effects.placement
+
+        def draw(count: int) -> tuple[Plan, NDArray[np.float64]]:
+            drawn = Plan.draw(self.prior, count, image_size, generator, placement, sizes)
+            return drawn, self.log_weights(drawn.ops, drawn.levels, placement_bins(drawn))
+
+        plans, places = [draw(0)[0]], [np.empty(0, np.int64)]
+        for drawn, _, targets, indices in self._accepted(n, 1, draw, generator):
+            plans.append(drawn[indices])
+            places.append(targets)
+        return Plan.stacked(plans)[np.argsort(np.concatenate(places))]
+
+    def _accepted(
+        self, n: int, units: int, draw: "Callable[[int], tuple[Drawn, Numbers]]", generator: np.random.Generator
+    ) -> "Iterator[tuple[Drawn, int, NDArray[np.int64], NDArray[np.int64]]]":
+        """Rejection: draws of the prior, the unit, the images that get one, and the indices of the draws they get.
+
+        Args:
+            n: images.
+            units: of an image, each accepted on its own.
+            draw: gives so many draws of the prior, and the log-probability that each unit is accepted (count, units).
+            generator: decides which are accepted.
+        """
         plain = generator.random((n, units)) < self.keep
         rows = [np.argsort(~plain[:, u], kind="stable") for u in range(units)]  # still to be drawn; plain ones first
         untilted = plain.sum(0)  # so many draws are accepted whatever their weight
@@ -166,17 +245,14 @@ class TiltedPolicy:
             patience -= count
             if patience < 0:
                 raise CoviewsError("the policy accepts almost nothing of what its prior draws: its table is damaged")
-            drawn = self.prior.sample(count, generator).applied(generator)
-            new_ops, new_levels = (a.reshape(count, *shape[1:]) for a in (drawn.ops, drawn.levels))
-            accepted = generator.random((count, units)) < np.exp(self.log_weights(drawn.ops, drawn.levels))
+            drawn, log_weights = draw(count)
+            accepted = generator.random((count, units)) < np.exp(log_weights)
             accepted |= np.arange(count)[:, None] < untilted
             untilted = np.maximum(untilted - count, 0)
             for u in range(units):
                 indices = np.flatnonzero(accepted[:, u])[: len(rows[u])]
                 targets, rows[u] = rows[u][: len(indices)], rows[u][len(indices) :]
-                ops[targets, u], levels[targets, u] = new_ops[indices, u], new_levels[indices, u]
-        whole = (n, 2, self.steps)
-        return Subpolicies(self.space, ops.reshape(whole), levels.reshape(whole))
+                yield drawn, u, targets, indices
 
     def with_statistics(self, statistics: dict[str, Any]) -> "TiltedPolicy":
         """The same policy with other statistics."""
@@ -195,9 +271,13 @@ class TiltedPolicy:
             "accepted": self.accepted,
             "statistics": self.statistics,
         }
-        if not all(np.isfinite(a).all() for a in (self.effects.steps, self.effects.pairs)):
+        weights = {"steps": self.effects.steps, "pairs": self.effects.pairs}
+        if self.effects.placement is not None:
+            weights["placement"] = self.effects.placement.values
+            description["crops"] = self.effects.placement.description()
+        if not all(np.isfinite(a).all() for a in weights.values()):
             raise CoviewsError("the policy has effects that are not finite: it is not worth keeping")
-        write_policy(path, {"steps": self.effects.steps, "pairs": self.effects.pairs}, description)
+        write_policy(path, weights, description)
 
 
 def read_tilted(file: Any, description: dict[str, Any]) -> TiltedPolicy:
@@ -213,7 +293,10 @@ def read_tilted(file: Any, description: dict[str, Any]) -> TiltedPolicy:
     if not np.array_equal(pairs, pairs.T):
         raise CoviewsError("its effects of pairs are not the same both ways")
     tilt = Tilt(**{name: _finite(value, name) for name, value in description["tilt"].items()})
-    effects = Effects(steps, pairs, _finite(description["constant"], "constant"))
+    placement = None
+    if "crops" in description:
+        placement = read_placement_effects(read_weight(file, "placement", (int(COUNTS.sum()),)), description["crops"])
+    effects = Effects(steps, pairs, _finite(description["constant"], "constant"), placement)
     policy = TiltedPolicy(prior, description["kind"], effects, tilt, description["keep"], description["accepted"])
     policy.statistics.update(description["statistics"])
     return policy

@@ -5,14 +5,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.ops.plan import Plan
 from coviews.ops.space import Space
 from coviews.policies.fixed import Uniform
+from coviews.policies.placement_effects import COUNTS, FIRSTS, PlacementEffects, placement_bins
+from coviews.policies.subpolicy import Subpolicies
 from coviews.policies.tilted import Tilt, TiltedPolicy, level_bins
 
 Numbers = NDArray[np.float64]
 
 _STATES = 40_000  # of one view that are enumerated at most: each is combined with all operations of the other view
 _DRAWS = 200_000
+_PLANS = 50_000  # draws where crops are chosen, of the prior: each counts with its weight
 _STEEP = 600.0  # exponents beyond it would overflow
 
 
@@ -24,6 +28,14 @@ class TiltedStatistics(NamedTuple):
     levels: Numbers  # (V, S, O, bins)
     pairs: Numbers  # (S, S, O, O)
     error: float
+    placement: "PlacementStatistics | None" = None  # where crops are chosen
+
+
+class PlacementStatistics(NamedTuple):
+    """Probabilities of the bins of all features of a placement, see `placement_effects.py`."""
+
+    policy: Numbers  # (bins of all features,)
+    prior: Numbers  # the same without the tilt
 
 
 class _States(NamedTuple):
@@ -39,6 +51,8 @@ class _States(NamedTuple):
 def tilted_statistics(policy: TiltedPolicy, generator: np.random.Generator) -> TiltedStatistics:
     """The statistics of a tilted policy; the generator is used only where there are too many states to enumerate."""
     prior, space = policy.prior, policy.space
+    if policy.effects.placement is not None:
+        return _by_plans(policy, policy.effects.placement, generator)
     each = np.where(space.has_magnitude, policy.effects.steps.shape[2], 1).sum()
     if not isinstance(prior, Uniform) or prior.steps > 2 or each**prior.steps > _STATES:
         return _by_draws(policy, generator)
@@ -134,20 +148,36 @@ def _sum_states(policy: TiltedPolicy, states: _States, view: Numbers, blocks: Nu
 
 
 def _by_draws(policy: TiltedPolicy, generator: np.random.Generator) -> TiltedStatistics:
-    steps, n_ops, n_bins = policy.effects.steps.shape
     drawn = policy.sample(_DRAWS, generator)
+    return _of_draws(policy, drawn, np.ones(_DRAWS))
+
+
+def _by_plans(policy: TiltedPolicy, effects: PlacementEffects, generator: np.random.Generator) -> TiltedStatistics:
+    drawn = Plan.draw(policy.prior, _PLANS, effects.image_size, generator, effects.placement)
+    places = placement_bins(drawn)
+    tilted = np.exp(policy.log_weights(drawn.ops, drawn.levels, places)[:, 0])
+    weights = policy.keep + (1 - policy.keep) * tilted / tilted.mean()
+    cells, size = (FIRSTS + places).ravel(), int(COUNTS.sum())
+    by_policy = np.bincount(cells, np.repeat(weights, len(COUNTS)), size) / weights.sum()
+    by_prior = np.bincount(cells, minlength=size) / _PLANS
+    return _of_draws(policy, drawn, weights)._replace(placement=PlacementStatistics(by_policy, by_prior))
+
+
+def _of_draws(policy: TiltedPolicy, drawn: Subpolicies | Plan, weights: Numbers) -> TiltedStatistics:
+    steps, n_ops, n_bins = policy.effects.steps.shape
     ops, bins = drawn.ops.astype(np.int64), level_bins(policy.space.levels)[drawn.levels]
     levels, pairs = np.zeros((2, steps, n_ops, n_bins)), np.zeros((steps, steps, n_ops, n_ops))
     for v, s in np.ndindex(2, steps):
-        levels[v, s] = np.bincount(ops[:, v, s] * n_bins + bins[:, v, s], minlength=n_ops * n_bins).reshape(n_ops, -1)
+        levels[v, s] = np.bincount(ops[:, v, s] * n_bins + bins[:, v, s], weights, n_ops * n_bins).reshape(n_ops, -1)
     for s, t in np.ndindex(steps, steps):
-        pairs[s, t] = np.bincount(ops[:, 0, s] * n_ops + ops[:, 1, t], minlength=n_ops**2).reshape(n_ops, -1)
-    levels, pairs = levels / _DRAWS, pairs / _DRAWS
+        pairs[s, t] = np.bincount(ops[:, 0, s] * n_ops + ops[:, 1, t], weights, n_ops**2).reshape(n_ops, -1)
+    levels, pairs = levels / weights.sum(), pairs / weights.sum()
     shares = levels.sum(3)
     levels[:, :, ~policy.space.has_magnitude] = 0
     if not policy.cooperative:
         pairs = shares[0][:, None, :, None] * shares[1][None, :, None, :]
-    error = float(np.sqrt(shares * (1 - shares) / _DRAWS).max())
+    independent = weights.sum() ** 2 / (weights**2).sum()  # draws of the policy that tell as much
+    error = float(np.sqrt(shares * (1 - shares) / independent).max())
     return TiltedStatistics(_coarse(policy.space), shares, levels, pairs, error)
 
 

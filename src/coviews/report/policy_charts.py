@@ -4,14 +4,23 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from coviews.policies.placement_effects import EDGES
 from coviews.policies.statistics import PolicyStatistics
+from coviews.policies.tilted_statistics import PlacementStatistics
 from coviews.report.charts import BarChart, Chart, Line, LineChart, Matrix, plain
 from coviews.report.record import RunRecord
 
 Statistics = dict[int, PolicyStatistics]
 
 _NAMED = 6  # operations with a colour of their own: more cannot be told apart
+_COMMON = 0.002  # a kind of crop pair that is rarer in the prior is not worth a sentence
+_DIFFERENT = {
+    "mirrored": ("mirrored alike", "one of the two mirrored"),
+    "upside down": ("upside down alike", "one of the two upside down"),
+    "turned": ("turned alike", "turned by different angles"),
+}
 _LIFT = (0.25, 1.0)  # the smallest and the largest distance from 1 at the ends of the colour scale of lift
 
 
@@ -119,10 +128,58 @@ def policy_frames(run: RunRecord) -> list[PolicyFrame]:
         return []
     epochs = sorted(run.statistics)
     order, ends = operation_order(run.statistics[epochs[-1]]), scales(list(run.statistics.values()))
-    return [
-        PolicyFrame(f"policy learned before epoch {epoch}", policy_text(s), one_policy(s, order, **ends))
-        for epoch, s in ((epoch, run.statistics[epoch]) for epoch in epochs)
-    ]
+    with_crops = [s.placement for s in run.statistics.values() if s.placement is not None]
+    frames = []
+    for epoch in epochs:
+        s = run.statistics[epoch]
+        charts = one_policy(s, order, **ends)
+        if with_crops:  # a policy that leaves crops to chance has the prior's
+            prior = with_crops[-1].prior
+            charts.append(placement_chart(s.placement or PlacementStatistics(prior, prior), prior > 0))
+        frames.append(PolicyFrame(f"policy learned before epoch {epoch}", policy_text(s), charts))
+    return frames
+
+
+def placement_chart(statistics: PlacementStatistics, possible: NDArray[np.bool_]) -> BarChart:
+    """How likely each kind of crop pair is under a policy and under its prior.
+
+    possible: which bins the prior draws at all; features with a single one of them are left out.
+    """
+    labels: list[str] = []
+    indices: list[int] = []
+    first = 0
+    for feature, edges in EDGES.items():
+        own = [i for i in range(len(edges) + 1) if possible[first + i]]
+        if len(own) > 1:
+            labels += [_bin_label(feature, edges, i) for i in own]
+            indices += [first + i for i in own]
+        first += len(edges) + 1
+    policy, prior = statistics.policy[indices], statistics.prior[indices]
+    ratio = np.divide(policy, prior, out=np.ones_like(prior), where=prior >= _COMMON)
+    most, least = int(np.argmax(ratio)), int(np.argmin(ratio))
+    alt = (
+        f"Where the two crops of a pair lie. Compared with the prior, the policy draws most more often: "
+        f"{labels[most]} ({ratio[most]:.2f} times as often); and least often: {labels[least]} "
+        f"({ratio[least]:.2f} times)."
+    )
+    bars = {"policy": [round(float(p), 4) for p in policy], "prior": [round(float(p), 4) for p in prior]}
+    title = "Pairs of crops, against those of the prior"
+    return BarChart("placement", title, "probability", labels, bars, alt)
+
+
+def _bin_label(feature: str, edges: tuple[float, ...], i: int) -> str:
+    """A bin in words, such as `overlap 20–40 %`."""
+    if feature in _DIFFERENT:
+        return _DIFFERENT[feature][i]
+    if feature == "overlap" and i == len(edges):
+        return "one crop within the other"
+    as_text = "{:g}".format if feature == "area ratio" else lambda x: f"{100 * x:.0f}"
+    unit = "" if feature == "area ratio" else " %"
+    if i == 0:
+        return f"{feature} below {as_text(edges[0])}{unit}"
+    if i == len(edges):
+        return f"{feature} {as_text(edges[-1])}{unit} or more"
+    return f"{feature} {as_text(edges[i - 1])}–{as_text(edges[i])}{unit}"
 
 
 def policy_text(statistics: PolicyStatistics) -> str:

@@ -220,7 +220,9 @@ def _weights(policy: AnyPolicy) -> bytes:
     if isinstance(policy, Policy):
         return policy.network.flat.tobytes()
     numbers = repr((policy.kind, policy.tilt, policy.effects.constant, policy.keep)).encode()
-    return policy.effects.steps.tobytes() + policy.effects.pairs.tobytes() + numbers
+    placement = policy.effects.placement
+    crops = b"" if placement is None else placement.values.tobytes() + repr(placement.description()).encode()
+    return policy.effects.steps.tobytes() + policy.effects.pairs.tobytes() + numbers + crops
 
 
 def _spread(count: int) -> list[int]:

@@ -5,12 +5,13 @@ A search sees neither an image nor an encoder: it hears what was done to pairs o
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan
 from coviews.ops.space import Space
 from coviews.policies.learned import AnyPolicy
@@ -35,6 +36,7 @@ class SearchContext:
     chance: Callable[[int], float]  # the loss of unrelated views in a batch of so many pairs
     batch_size: int  # pairs in a step of training
     progress: Callable[[int, int, str], None]  # (done, total, text), called often in a long search; may end it
+    placement: Placement = field(default_factory=Placement)  # how crops, flips and turns are drawn
 
 
 @dataclass(frozen=True)

@@ -14,20 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
+from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan
 from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.fixed import FIXED
+from coviews.policies.placement_effects import COUNTS, FIRSTS, PlacementEffects, placement_bins
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 from coviews.policies.tilted import COOPERATIVE, Effects, Tilt, TiltedPolicy, level_bins
 from coviews.searching.settings import SearchSettings
 from coviews.searching.table_equations import Equations, Numbers, effect_indices
+from coviews.searching.tilt_strength import PriorSample, tilt_strength
 
 _SAMPLE = 8192  # draws of the prior that stand for all of it
 _RECENT = 2048  # pairs that tell how high the loss is now
 _UNSEEN = 0.2  # share of the memory, the newest part, that the table is judged on
-_RARE = 0.001  # what is rarer gains no more: for so few, many draws of the prior would have to be refused
-_LEAST = 0.02  # of the prior's draws are accepted, whatever the target
-_DOUBLINGS, _HALVINGS = 30, 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +54,9 @@ class TableSettings(SearchSettings):
     """The share of views that the prior makes as it is, so that every choice goes on being tried."""
     gentle: int = 5
     """Fits over which the hardness grows to its target."""
+    crops: bool = False
+    """Whether the table sees where the two crops of a pair lie and whether one of them is mirrored, and the policy
+    chooses pairs of crops too. Without an effect on indepviews, which draws each view by itself."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,14 +84,21 @@ class _Batch(NamedTuple):
     ops: NDArray[np.uint8]  # (n, 2, S)
     bins: NDArray[np.uint8]  # (n, 2, S), of the levels
     losses: NDArray[np.float32]  # (n,)
+    places: NDArray[np.uint8]  # (n, F), the bins of the placement; F is 0 where it is not seen
     terms: NDArray[np.int64]  # (K, n), the effects that add up to each loss; one that counts twice is there twice
+
+
+class _Fit(NamedTuple):
+    effects: Effects
+    explained: float | None  # share of the variance of unseen pairs; None if there are too few
+    without_crops: float | None  # the same of a fit of the operations alone; None if crops are not seen
 
 
 class LossTable:
     """What training saw, and the policy that follows from it.
 
         table = LossTable(view_source("uniform"))
-        table.add(subpolicies, losses)  # after every step: what was applied, and the loss of each pair
+        table.add(plan, losses)  # after every step: what was applied, and the loss of each pair
         policy = table.policy(generator)  # every epoch
 
     Args:
@@ -96,6 +106,7 @@ class LossTable:
         kind: `coviews`, pairs are chosen, or `indepviews`, each view on its own.
         settings: how the table is fitted, and how far the policy goes.
         chance: the loss of views that lost their image; by default that of InfoNCE in the batch.
+        placement: how crops, flips and turns are drawn; it matters only if the settings say that crops are chosen.
     """
 
     def __init__(
@@ -105,6 +116,7 @@ class LossTable:
         kind: str = "coviews",
         settings: TableSettings | None = None,
         chance: float | None = None,
+        placement: Placement | None = None,
     ) -> None:
         if kind not in COOPERATIVE:
             raise unknown("kind of policy", kind, COOPERATIVE)
@@ -120,6 +132,11 @@ class LossTable:
         self._pairs = 0
         self._step_index, self._pair_index = effect_indices(drawn, COOPERATIVE[kind])
         self._features = 1 + int(max(index.max(initial=0) for index in (self._step_index, self._pair_index)))
+        self._operation_features = self._features  # the effects of the placement come after those of the operations
+        self._crops = self.settings.crops and COOPERATIVE[kind]
+        self._placement, self._image_size = placement or Placement(), (1, 1)  # the size of the last plan's images
+        if self._crops:
+            self._features += int(COUNTS.sum())
 
     def __len__(self) -> int:
         """How many pairs are remembered."""
@@ -128,7 +145,10 @@ class LossTable:
     # ---------------------------------------------------------------------------------------------- the memory
 
     def add(self, subpolicies: Subpolicies | Plan, losses: Any) -> None:
-        """Remember a batch: what was applied to its pairs, and the loss of each, an array or a tensor (n,)."""
+        """Remember a batch: what was applied to its pairs, and the loss of each, an array or a tensor (n,).
+
+        A table that sees crops needs the plan.
+        """
         if hasattr(losses, "detach"):
             losses = losses.detach().float().cpu().numpy()
         values = np.array(losses, np.float32)
@@ -151,26 +171,45 @@ class LossTable:
             raise CoviewsError(f"{len(subpolicies)} finite losses are needed, one for each pair, not {values.shape}")
         if not len(values):
             return
+        places = np.empty((len(values), 0), np.uint8)
+        if self._crops:
+            if not isinstance(subpolicies, Plan):
+                raise CoviewsError("a table that sees crops needs the plan of the views, not their subpolicies alone")
+            places, self._image_size = placement_bins(subpolicies), subpolicies.image_size
         bins = level_bins(theirs.levels)[subpolicies.levels]
-        self._append(subpolicies.ops.astype(np.uint8), bins.astype(np.uint8), values)
+        self._append(subpolicies.ops.astype(np.uint8), bins.astype(np.uint8), values, places)
 
-    def _append(self, ops: NDArray[np.uint8], bins: NDArray[np.uint8], losses: NDArray[np.float32]) -> None:
+    def _append(
+        self,
+        ops: NDArray[np.uint8],
+        bins: NDArray[np.uint8],
+        losses: NDArray[np.float32],
+        places: NDArray[np.uint8],
+    ) -> None:
         terms = self._step_index[np.arange(self.steps), ops, bins].reshape(len(ops), -1)
         if len(self._pair_index):
             met = self._pair_index[ops[:, 0, :, None], ops[:, 1, None, :]].reshape(len(ops), -1)
             terms = np.concatenate([terms, met], 1)
-        self._batches.append(_Batch(ops, bins, losses, np.ascontiguousarray(terms.T)))
+        if self._crops:
+            terms = np.concatenate([terms, self._operation_features + FIRSTS + places], 1)
+        self._batches.append(_Batch(ops, bins, losses, places, np.ascontiguousarray(terms.T)))
         self._pairs += len(losses)
         while len(self._batches) > 1 and self._pairs > self.settings.memory:
             self._pairs -= len(self._batches.popleft().losses)
 
     def state_dict(self) -> dict[str, Any]:
         """A copy of all that the next policies depend on: plain numbers and arrays."""
-        empty = np.empty((0, 2, self.steps), np.uint8), np.empty((0, 2, self.steps), np.uint8), np.empty(0, np.float32)
-        parts = zip(empty, *(batch[:3] for batch in self._batches), strict=True)
-        ops, bins, losses = (np.concatenate(part) for part in parts)
+        empty = (
+            np.empty((0, 2, self.steps), np.uint8), np.empty((0, 2, self.steps), np.uint8), np.empty(0, np.float32),
+            np.empty((0, self._places), np.uint8),
+        )  # fmt: skip
+        parts = zip(empty, *(batch[:4] for batch in self._batches), strict=True)
+        ops, bins, losses, places = (np.concatenate(part) for part in parts)
         sizes = np.array([len(b.losses) for b in self._batches], np.int64)
-        return {"ops": ops, "bins": bins, "losses": losses, "sizes": sizes, "fits": self.fits}
+        state = {"ops": ops, "bins": bins, "losses": losses, "sizes": sizes, "fits": self.fits}
+        if self._crops:
+            state |= {"places": places, "image_size": np.array(self._image_size, np.int64)}
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue exactly where the table was that gave this state."""
@@ -180,21 +219,32 @@ class LossTable:
             raise CoviewsError(f"the saved table has pairs of the shape {ops.shape}, not {shape}")
         if ops.size and (ops.max() >= len(self.space.ops) or bins.max() >= self._step_index.shape[2]):
             raise CoviewsError("the saved table has operations or levels that its space has not")
+        places = np.asarray(state["places"]) if self._crops else np.empty((len(losses), 0), np.uint8)
+        if places.shape != (len(losses), self._places) or (places >= COUNTS[: self._places]).any():
+            raise CoviewsError("the saved table has crops that do not fit this version of coviews")
+        if self._crops:
+            height, width = np.asarray(state["image_size"]).tolist()
+            self._image_size = (height, width)
         self._batches.clear()
         self._pairs, self.fits = 0, int(state["fits"])
         ends = np.cumsum(sizes)
         for first, last in zip(ends - sizes, ends, strict=True):
-            self._append(ops[first:last], bins[first:last], losses[first:last])
+            self._append(ops[first:last], bins[first:last], losses[first:last], places[first:last])
+
+    @property
+    def _places(self) -> int:
+        """F, the features of a placement that the table sees."""
+        return len(COUNTS) if self._crops else 0
 
     # ------------------------------------------------------------------------------------------------- the fit
 
     def policy(self, generator: np.random.Generator) -> TiltedPolicy:
         """The policy that follows from what is remembered; the next one may go further, up to the target."""
         s = self.settings
-        drawn = self.prior.sample(_SAMPLE, generator).applied(generator)
+        drawn, places = self._prior_draws(generator)
         bins = level_bins(drawn.space.levels)[drawn.levels]
-        effects, explained = self._fit()
-        losses = effects.constant + self._added(effects, drawn.ops, bins)
+        effects, explained, without_crops = self._fit()
+        losses = effects.constant + self._added(effects, drawn.ops, bins, places)
         reference, chance = float(losses.mean()), self._chance()
         target = s.hardness * min(1.0, (self.fits + 1) / s.gentle)
         statistics: dict[str, Any] = {
@@ -202,20 +252,22 @@ class LossTable:
             "chance": _plain(chance), "loss": _plain(reference), "hardness": 0.0, "over": None, "accepted": 1.0,
             "limited_by": self._useless(explained, reference, chance),
         }  # fmt: skip
+        if self._crops:
+            statistics["explained_without_crops"] = without_crops
         if statistics["limited_by"] is not None:
             nothing = Effects(np.zeros_like(effects.steps), np.zeros_like(effects.pairs))
             return TiltedPolicy(self.prior, self.kind, nothing, Tilt(), s.keep, 1.0, statistics)
         self.fits += 1
         if self.fits == 1 and self.reward.empty(reference, chance):
             warnings.warn(self.reward.empty_message(reference, chance), stacklevel=2)
-        sample = _Sample(
-            effects.losses(drawn.ops, bins, COOPERATIVE[self.kind]),
+        sample = PriorSample(
+            effects.losses(drawn.ops, bins, COOPERATIVE[self.kind], places),
             losses,
             self.reward.over(losses, reference, chance),
             self._unit_tilt(reference, chance, easier=target < 0),
             s.keep,
         )
-        strength, limit = self._strength(sample, reference + target * (chance - reference), target)
+        strength, limit = tilt_strength(sample, reference + target * (chance - reference), target, s.most_over)
         met = sample.tilted(strength)
         statistics |= {
             "loss": met.loss, "hardness": (met.loss - reference) / (chance - reference), "over": met.over,
@@ -224,8 +276,15 @@ class LossTable:
         tilt = sample.unit.times(strength)
         return TiltedPolicy(self.prior, self.kind, effects, tilt, s.keep, min(1.0, met.accepted), statistics)
 
-    def _fit(self) -> tuple[Effects, float | None]:
-        """The effects, and the share of the variance of unseen pairs that effects fitted to the others explain.
+    def _prior_draws(self, generator: np.random.Generator) -> tuple[Subpolicies, NDArray[np.uint8] | None]:
+        """Draws that stand for all of the prior, and the bins of their placements if those are seen."""
+        drawn = self.prior.sample(_SAMPLE, generator).applied(generator)
+        if not self._crops:
+            return drawn, None
+        return drawn, placement_bins(Plan.draw(drawn, _SAMPLE, self._image_size, generator, self._placement))
+
+    def _fit(self) -> "_Fit":
+        """The effects, and how much of the variance of unseen pairs effects fitted to the others explain.
 
         The loss falls as training goes on, and batches differ: each has a level of its own, which takes no part.
         """
@@ -237,8 +296,14 @@ class LossTable:
             newest += sizes[first_unseen]
         batches = list(self._batches)
         older, newest_part = self._equations(batches[:first_unseen]), self._equations(batches[first_unseen:])
-        explained = newest_part.explained_by(self._solve(older)) if first_unseen > 0 else None
-        return self._effects(self._solve(older, newest_part)), explained
+        explained = without_crops = None
+        if first_unseen > 0:
+            explained = newest_part.explained_by(self._solve(older))
+            if self._crops:
+                operations = np.zeros(self._features)
+                operations[: self._operation_features] = self._solve(older.of_first(self._operation_features))
+                without_crops = newest_part.explained_by(operations)
+        return _Fit(self._effects(self._solve(older, newest_part)), explained, without_crops)
 
     def _equations(self, batches: list[_Batch]) -> Equations:
         if not batches:
@@ -249,7 +314,7 @@ class LossTable:
 
     def _solve(self, *parts: Equations) -> Numbers:
         gram, right = (sum(part) for part in zip(*((p.gram, p.right) for p in parts), strict=True))
-        gram.flat[:: self._features + 1] += self.settings.ridge
+        gram.flat[:: len(gram) + 1] += self.settings.ridge
         with one_blas_thread():
             solved: Numbers = np.linalg.solve(gram, right)
         return solved
@@ -258,20 +323,33 @@ class LossTable:
         steps = values[self._step_index].astype(np.float32)
         n_ops = len(self.space.ops)
         pairs = values[self._pair_index] if len(self._pair_index) else np.zeros((n_ops, n_ops))
-        effects = Effects(steps, pairs.astype(np.float32))
+        placement = None
+        if self._crops:
+            by_bin = values[self._operation_features :].astype(np.float32)
+            placement = PlacementEffects(by_bin, self._placement, self._image_size)
+        effects = Effects(steps, pairs.astype(np.float32), placement=placement)
         return replace(effects, constant=self._level(effects))
 
     # ---------------------------------------------------------------------------------------- how far to go
 
-    def _added(self, effects: Effects, ops: NDArray[np.integer], bins: NDArray[np.integer]) -> Numbers:
+    def _added(
+        self,
+        effects: Effects,
+        ops: NDArray[np.integer],
+        bins: NDArray[np.integer],
+        places: NDArray[np.uint8] | None = None,
+    ) -> Numbers:
         """What the effects add to the loss of each pair (n,)."""
-        return effects.of_views(ops, bins).sum(1) + effects.of_pairs(ops)
+        added = effects.of_views(ops, bins).sum(1) + effects.of_pairs(ops)
+        if effects.placement is not None and places is not None:
+            added += effects.placement.of(places)
+        return added
 
     def _level(self, effects: Effects) -> float:
         """The loss of a pair without any effect, as it is now."""
         recent, pairs = [], 0
         for batch in reversed(self._batches):
-            recent.append(batch.losses - self._added(effects, batch.ops, batch.bins))
+            recent.append(batch.losses - self._added(effects, batch.ops, batch.bins, batch.places))
             pairs += len(batch.losses)
             if pairs >= _RECENT:
                 break
@@ -300,58 +378,6 @@ class LossTable:
             return Tilt(-slope, slope, reference, math.inf)
         limit = self.reward.limit(reference, chance)
         return Tilt(slope, slope * limit / self.reward.tolerance, float((limit - zero) / slope), math.inf)
-
-    def _strength(self, sample: "_Sample", target_loss: float, target: float) -> tuple[float, str | None]:
-        """How strongly to tilt: as far as to the target_loss loss, or to what stops it before; and what that is."""
-        if target == 0:
-            return 0.0, None
-        allowed = max(self.settings.most_over, sample.tilted(0.0).over)
-
-        def stopped(strength: float) -> str | None:
-            now = sample.tilted(strength)
-            if (now.loss > target_loss) if target > 0 else (now.loss < target_loss):
-                return "target"
-            if now.over > allowed:
-                return "share over the bound"
-            return "variety" if now.accepted < _LEAST else None
-
-        low, high, limit = 0.0, 2.0**-6, None
-        for _ in range(_DOUBLINGS):
-            limit = stopped(high)
-            if limit is not None:
-                break
-            low, high = high, 2 * high
-        for _ in range(_HALVINGS if limit is not None else 0):
-            middle = (low + high) / 2
-            now = stopped(middle)
-            low, high, limit = (middle, high, limit) if now is None else (low, middle, now)
-        return low, None if limit == "target" else limit
-
-
-class _Met(NamedTuple):
-    """What a policy is expected to do."""
-
-    loss: float
-    over: float  # share of pairs over the bound
-    accepted: float  # of the prior's draws
-
-
-class _Sample:
-    """Draws of the prior, which stand for any tilt of it by their weights."""
-
-    def __init__(self, units: Numbers, losses: Numbers, over: NDArray[np.bool_], unit: Tilt, keep: float) -> None:
-        self.losses, self.over, self.keep = losses, over, keep  # (n,)
-        tilts = unit(units)  # (n, 1) of pairs, or (n, 2) of views
-        self.unit = replace(unit, top=float(np.quantile(tilts, 1 - _RARE)))
-        self._below = (np.minimum(tilts, self.unit.top) - self.unit.top) / units.shape[1]  # of views, by half
-
-    def tilted(self, strength: float) -> _Met:
-        """What the policy of this strength does, the share that is the prior's included."""
-        weights = np.exp(strength * self._below)
-        means = weights.mean(0)
-        pairs = (self.keep + (1 - self.keep) * weights / means).prod(1)
-        pairs /= pairs.sum()
-        return _Met(float(pairs @ self.losses), float(pairs @ self.over), float(means.min()))
 
 
 def _plain(value: float) -> float | None:

@@ -1,6 +1,6 @@
 """The least squares of the loss table: which effects a pair has, and the normal equations of some batches."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,10 @@ class Equations:
             gram -= sums.T @ sums
         right: Numbers = np.bincount(terms.ravel(), np.tile(centred, len(terms)), features).astype(np.float64)
         return cls(gram, right, terms, centred, batch, sizes)
+
+    def of_first(self, features: int) -> "Equations":
+        """Those of the first features alone, as if there were no others: for solving, not for judging."""
+        return replace(self, gram=self.gram[:features, :features].copy(), right=self.right[:features])
 
     def explained_by(self, values: Numbers) -> float:
         """The share of the variance within batches that effects explain which were fitted to others."""

@@ -15,7 +15,10 @@ from coviews.searching.loss_table import LossTable, TableSettings
 from coviews.searching.measures import SearchMeasure
 
 # titles of the statistics for trackers
-_NUMBERS = {"explained": "explained variance", "hardness": "hardness", "over": "over the bound", "accepted": "accepted"}
+_NUMBERS = {
+    "explained": "explained variance", "explained_without_crops": "explained variance without crops",
+    "hardness": "hardness", "over": "over the bound", "accepted": "accepted",
+}  # fmt: skip
 
 
 class TableSearch(Search):
@@ -28,6 +31,13 @@ class TableSearch(Search):
             "Variance of a pair's loss that the table explains",
             "Before every epoch, a table of what each choice adds to a pair's loss is fitted to the pairs that "
             "training had seen.",
+            "share, of pairs it was not fitted to",
+            percent=True,
+        ),
+        SearchMeasure(
+            "explained_without_crops",
+            "Variance that a table of the operations alone explains",
+            "The same fit without the effects of where the two crops lie.",
             "share, of pairs it was not fitted to",
             percent=True,
         ),
@@ -57,7 +67,11 @@ class TableSearch(Search):
     def __init__(self, settings: TableSettings, context: SearchContext) -> None:
         self.context = context
         self.table = LossTable(
-            context.first_source, kind=context.kind, settings=settings, chance=context.chance(context.batch_size)
+            context.first_source,
+            kind=context.kind,
+            settings=settings,
+            chance=context.chance(context.batch_size),
+            placement=context.placement,
         )
         self._policy: TiltedPolicy | None = None  # the last one
 
@@ -84,14 +98,16 @@ class TableSearch(Search):
         """What the last fit says, and how far the policy went."""
         assert self._policy is not None
         s = self._policy.statistics
-        numbers = {title: s[key] for key, title in _NUMBERS.items() if s[key] is not None}
+        numbers = {title: s[key] for key, title in _NUMBERS.items() if s.get(key) is not None}
         title = f"table of {s['pairs']:,} pairs"
         if s["over"] is None:
             text = f"views stay as they are, as {s['limited_by']}"
             return SearchReport(s, numbers, f"{title}:", text, brief=True, changed=False)
         limit = f" for the sake of the {s['limited_by']}" if s["limited_by"] else ""
+        alone = s.get("explained_without_crops")
+        crops = "" if alone is None else f" ({alone:.0%} without crops)"
         text = (
-            f"explains {s['explained']:.0%} · hardness {s['hardness']:.3f} of {s['target']:.3f}{limit} · "
+            f"explains {s['explained']:.0%}{crops} · hardness {s['hardness']:.3f} of {s['target']:.3f}{limit} · "
             f"over the bound {s['over']:.0%}"
         )
         return SearchReport(s, numbers, title, text, brief=True)

@@ -105,6 +105,7 @@ class Training:
             kind=s.views, space=space(s.space_name), first_source=self.first_source,
             current_source=lambda: self.source, generator=lambda epoch: np.random.default_rng([s.seed, SEARCH, epoch]),
             score=score, chance=self.bare.chance, batch_size=s.batch_size, progress=self._search_progress,
+            placement=s.placement,
         )  # fmt: skip
         return make_search(s.search, context)
 
