@@ -3,6 +3,8 @@
 All work on the same images, one thread each. Ours and torchvision's are the same operations to the byte;
 kornia's and albumentations' are their own versions of them. "view" adds the random resized crop and the flip.
 Torchvision works on Pillow images that exist already: decoding and conversion are not counted against it.
+Two more pieces of work are compared with torchvision alone: the random resized crop and flip of images of 500 pixels
+to views of 224, without operations, and four pointwise operations in a row at 224 pixels, without crop and flip.
 """
 
 import subprocess
@@ -18,15 +20,17 @@ from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
-from coviews import make_views, view_source
+from coviews import Placement, Plan, Subpolicies, make_views, space, view_source
 from coviews.compat import import_torchvision
 from measure import options, seconds, versions, write
 
 import_torchvision()
 import albumentations as A  # noqa: E402
 from torchvision.transforms import v2  # noqa: E402
+from torchvision.transforms.v2 import functional as F  # noqa: E402
 
 COUNTS = {32: 512, 96: 128, 224: 32}
+WHOLE = Placement("none", flip=0)
 
 
 def pictures(n: int, size: int) -> np.ndarray:
@@ -74,36 +78,67 @@ def systems(images: np.ndarray) -> dict[str, Callable[[], object]]:
     batchwise = kornia.augmentation.auto.RandAugment(n=2, m=9)
     single = albumentations_randaugment()
 
-    def ours(**options: object) -> None:
-        make_views(images, source.sample(n, generator), generator, threads=1, out=out, **options)
+    def ours(placement: Placement) -> None:
+        make_views(images, Plan.draw(source, n, images.shape[1:3], generator, placement), threads=1, out=out)
 
     return {
-        "ours": lambda: ours(crop=None, flip=0.0),
+        "ours": lambda: ours(WHOLE),
         "torchvision v2 on Pillow": lambda: [theirs(p) for p in pillow],
         "kornia on the batch": lambda: batchwise(floats),
         "albumentations": lambda: [single(image=i) for i in images],
         "a plain copy of the batch": lambda: np.copyto(copy, images),
-        "ours, view": ours,
+        "ours, view": lambda: ours(Placement()),
         "torchvision, view": lambda: [their_view(p) for p in pillow],
     }
 
 
 def threads(images: np.ndarray) -> dict[str, Callable[[], object]]:
     """A training step's views (two each, crop and flip) with one thread and with two."""
-    drawn = view_source("randaugment", magnitude=9).sample(len(images), np.random.default_rng(0))
+    source = view_source("randaugment", magnitude=9)
+    plan = Plan.draw(source, len(images), images.shape[1:3], np.random.default_rng(0))
     out = np.empty((len(images), 2, *images.shape[1:]), np.uint8)
-    generator = np.random.default_rng(0)
     return {
-        "1": lambda: make_views(images, drawn, generator, threads=1, out=out),
-        "2": lambda: make_views(images, drawn, generator, threads=2, out=out),
+        "1": lambda: make_views(images, plan, threads=1, out=out),
+        "2": lambda: make_views(images, plan, threads=2, out=out),
     }
+
+
+def crops(images: np.ndarray) -> dict[str, Callable[[], object]]:
+    """Random parts of large images, resampled to 224 pixels and mirrored; no operations."""
+    n, generator = len(images), np.random.default_rng(0)
+    identity = Subpolicies.from_texts(["Identity"] * n, space("all"))
+    pillow = [Image.fromarray(i) for i in images]
+    theirs = v2.Compose([v2.RandomResizedCrop(224, (0.2, 1)), v2.RandomHorizontalFlip()])
+    out = np.empty((n, 1, 224, 224, 3), np.uint8)
+
+    def ours() -> None:
+        plan = Plan.draw(identity, n, images.shape[1:3], generator, sizes=((224, 224),))
+        make_views(images, plan, threads=1, out=out)
+
+    return {"ours, 500 to 224": ours, "torchvision, 500 to 224": lambda: [theirs(p) for p in pillow]}
+
+
+def chains(images: np.ndarray) -> dict[str, Callable[[], object]]:
+    """Brightness, solarize, posterize and invert, in a row."""
+    n, generator = len(images), np.random.default_rng(0)
+    chain = Subpolicies.from_texts(["Brightness 1.36, Solarize 128, Posterize 5 bits, Invert"] * n, space("all", 41))
+    pillow, out = [Image.fromarray(i) for i in images], np.empty_like(images)[:, None]
+
+    def ours() -> None:
+        make_views(images, Plan.draw(chain, n, images.shape[1:3], generator, WHOLE), threads=1, out=out)
+
+    def theirs() -> None:
+        for p in pillow:
+            F.invert(F.posterize(F.solarize(F.adjust_brightness(p, 1.36), 128), 5))
+
+    return {"ours, four pointwise": ours, "torchvision, four pointwise": theirs}
 
 
 def second_process() -> float:
     """Seconds from the start of a process to its first views, once the kernels are on the disk."""
     code = (
         "import numpy as np, coviews; g = np.random.default_rng(0); x = np.zeros((64, 32, 32, 3), np.uint8);"
-        "coviews.make_views(x, coviews.view_source('random').sample(64, g), g)"
+        "coviews.make_views(x, coviews.Plan.draw(coviews.view_source('random'), 64, (32, 32), g))"
     )
     times = []
     for _ in range(4):
@@ -138,6 +173,16 @@ def main() -> None:
             f"threads_2_over_1_{size}": both["1"] / both["2"],
             f"ratio_copy_limit_{size}": took["a plain copy of the batch"] / took["ours"],
         }
+    for key, make, n, size in (
+        ("ratio_torchvision_view_224_from_500", crops, 16, 500),
+        ("ratio_pointwise_chain_224", chains, 32, 224),
+    ):
+        took = seconds(make(pictures(n, size)), rounds, least)
+        ours, theirs = took.values()
+        for name, t in took.items():
+            table.add_row(str(size), name, f"{n / t:,.0f}", f"{t / ours:.3g}")
+        table.add_section()
+        figures[key] = theirs / ours
     figures["seconds_to_first_views"] = second_process()
     figures["threads_2_over_1"] = figures["threads_2_over_1_32"]
     Console(width=100).print(table)

@@ -7,7 +7,9 @@ Where it shrinks, the filter widens as Pillow's does (antialiasing). Flips and q
 import functools
 
 import numpy as np
-from numba import carray, njit
+from llvmlite import ir
+from numba import carray, njit, types
+from numba.extending import intrinsic
 from PIL import Image
 
 # p of `place`: the box (left, top, right, bottom) in pixels, the view's height and width, flips and quarter turns, and
@@ -15,6 +17,8 @@ from PIL import Image
 BOX, HEIGHT, WIDTH, FLIP, FLIP_VERTICAL, TURNS, ROWS_FIRST, PLACE_SLOTS = 0, 4, 5, 6, 7, 8, 9, 10
 
 BITS = 22  # weights are fixed point with this many bits after the point
+BLOCK = 128  # rows that are turned at a time: they stay in the cache
+TILE = 16  # bytes a side of what is transposed at once
 
 i32, u32, u8 = np.int32, np.uint32, np.uint8
 HALF = i32(1 << (BITS - 1))
@@ -40,114 +44,130 @@ def place(src, dst, h, w, c, p):
     oh, ow, turns = int(q[HEIGHT]), int(q[WIDTH]), int(q[TURNS])
     image, out = carray(src, (h, w * c)), carray(dst, (oh, ow * c))
     straight = out if turns == 0 else np.empty((oh, ow * c), u8)
+    start_x, count_x, weights_x = _ranges(q[BOX], q[BOX + 2], w, ow, q[FLIP] != 0)
+    start_y, count_y, weights_y = _ranges(q[BOX + 1], q[BOX + 3], h, oh, q[FLIP_VERTICAL] != 0)
+    # each pass rounds to bytes, and the first one makes only what the second one needs
     if q[ROWS_FIRST] != 0:
-        _resize_rows_first(image, straight, h, w, c, oh, ow, q)
-    elif q[BOX + 2] - q[BOX] <= ow and q[BOX + 3] - q[BOX + 1] <= oh:
-        _enlarge(image, straight, h, w, c, oh, ow, q)
+        left, right = _extent(start_x, count_x)
+        between = np.empty((oh, (right - left) * c), u8)
+        _resize_rows(image, left * c, between, start_y, count_y, weights_y)
+        _resize_columns(between, 0, oh, c, straight, start_x - left, count_x, weights_x)
     else:
-        _resize(image, straight, h, w, c, oh, ow, q)
+        top, bottom = _extent(start_y, count_y)
+        between = np.empty((bottom - top, ow * c), u8)
+        _resize_columns(image, top, bottom - top, c, between, start_x, count_x, weights_x)
+        _resize_rows(between, 0, straight, start_y - top, count_y, weights_y)
     if turns != 0:
         _turn(straight.reshape(oh, ow, c), out.reshape(oh, ow, c), turns)
 
 
 @njit
-def _enlarge(image, out, h, w, c, oh, ow, q):
-    """Where neither side shrinks, every new pixel lies between two old ones in each direction."""
-    between_x, between_y = np.empty((4, ow), i32), np.empty((4, oh), i32)
-    _between(q[BOX], q[BOX + 2], w, between_x)
-    _between(q[BOX + 1], q[BOX + 3], h, between_y)
-    # columns first, and only in the rows that are needed; each pass rounds to bytes, as in Pillow
-    start, stop = between_y[0, 0], between_y[1, oh - 1] + 1
-    if q[FLIP] != 0:
-        for row in between_x:
-            _reverse(row)
-    if q[FLIP_VERTICAL] != 0:
-        for row in between_y:
-            _reverse(row)
-    rows = np.empty((stop - start, ow * c), u8)
-    for y in range(start, stop):
-        if c == 3:
-            _resize_row3(image[y], rows[y - start], between_x[0], between_x[1], between_x[2], between_x[3])
-        elif c == 1:
-            _resize_row1(image[y], rows[y - start], between_x[0], between_x[1], between_x[2], between_x[3])
-        else:
-            _resize_row(image[y], rows[y - start], c, between_x[0], between_x[1], between_x[2], between_x[3])
-    for y in range(oh):
-        first, second = rows[between_y[0, y] - start], rows[between_y[1, y] - start]
-        _mix(first, second, out[y], between_y[2, y], between_y[3, y])
+def _resize_rows(image, left, out, start, count, weights):
+    """Each new row is a weighted mean of old ones, from the byte `left` on."""
+    for y in range(out.shape[0]):
+        _weigh(image, start[y], 1, left, weights[y, : count[y]], out[y])
 
 
 @njit
-def _resize(image, out, h, w, c, oh, ow, q):
-    """Pillow's general resampling: each new pixel is a weighted mean of a range of old ones, columns first."""
-    start_x, count_x, weights_x = _ranges(q[BOX], q[BOX + 2], w, ow)
-    start_y, count_y, weights_y = _ranges(q[BOX + 1], q[BOX + 3], h, oh)
-    top, bottom = start_y[0], start_y[oh - 1] + count_y[oh - 1]
-    rows = np.empty((bottom - top, ow * c), u8)
-    for y in range(top, bottom):
-        source, target = image[y], rows[y - top]
-        for x in range(ow):
-            to = c * (ow - 1 - x if q[FLIP] != 0 else x)
-            begin = u32(start_x[x] * c)
+def _resize_columns(image, top, rows, c, out, start, count, weights):
+    """The same for columns, from the row `top` on: in blocks of rows that are turned, weighed and turned back."""
+    left, right = _extent(start, count)
+    turned = np.empty(((right - left) * c, BLOCK), u8)
+    weighed = np.empty((out.shape[1], BLOCK), u8)
+    for y in range(0, rows, BLOCK):
+        n = min(BLOCK, rows - y)
+        _transpose(image, top + y, left * c, n, turned.shape[0], turned, 0)
+        for x in range(start.size):
             for k in range(c):
-                total = HALF
-                for i in range(count_x[x]):
-                    total += i32(source[begin + u32(i * c + k)]) * weights_x[x, i]
-                target[to + k] = u8(total >> BITS)
-    line = np.empty(ow * c, i32)
-    for y in range(oh):
-        line[:] = HALF
-        for i in range(count_y[y]):
-            source, weight = rows[start_y[y] - top + i], weights_y[y, i]
-            for x in range(ow * c):
-                line[x] += i32(source[x]) * weight
-        target = out[oh - 1 - y if q[FLIP_VERTICAL] != 0 else y]
-        for x in range(ow * c):
-            target[x] = u8(line[x] >> BITS)
+                first = (start[x] - left) * c + k
+                _weigh(turned, first, c, 0, weights[x, : count[x]], weighed[x * c + k, :n])
+        _transpose(weighed, 0, 0, out.shape[1], n, out, y)
 
 
 @njit
-def _resize_rows_first(image, out, h, w, c, oh, ow, q):
-    """The same in the other order, which rounds differently."""
-    start_x, count_x, weights_x = _ranges(q[BOX], q[BOX + 2], w, ow)
-    start_y, count_y, weights_y = _ranges(q[BOX + 1], q[BOX + 3], h, oh)
-    left, right = start_x[0] * c, (start_x[ow - 1] + count_x[ow - 1]) * c
-    line, row = np.empty(right - left, i32), np.empty(right - left, u8)
-    for y in range(oh):
-        line[:] = HALF
-        for i in range(count_y[y]):
-            source, weight = image[start_y[y] + i, left:right], weights_y[y, i]
-            for x in range(right - left):
-                line[x] += i32(source[x]) * weight
-        for x in range(right - left):
-            row[x] = u8(line[x] >> BITS)
-        target = out[oh - 1 - y if q[FLIP_VERTICAL] != 0 else y]
-        for x in range(ow):
-            to = c * (ow - 1 - x if q[FLIP] != 0 else x)
-            begin = u32(start_x[x] * c - left)
-            for k in range(c):
-                total = HALF
-                for i in range(count_x[x]):
-                    total += i32(row[begin + u32(i * c + k)]) * weights_x[x, i]
-                target[to + k] = u8(total >> BITS)
+def _weigh(source, first, step, left, weights, out):
+    """The weighted mean of the rows `first`, `first + step`, ... of the source, from the byte `left` on."""
+    n, right = weights.size, left + out.size
+    a = source[first, left:right]
+    if n == 1:
+        out[:] = a
+        return
+    b = source[first + step, left:right]
+    if n == 2:
+        _mean2(a, b, weights[0], weights[1], out)
+        return
+    c = source[first + 2 * step, left:right]
+    if n == 3:
+        _mean3(a, b, c, weights[0], weights[1], weights[2], out)
+        return
+    d = source[first + 3 * step, left:right]
+    if n == 4:
+        _mean4(a, b, c, d, weights[0], weights[1], weights[2], weights[3], out)
+        return
+    total = np.empty(out.size, i32)
+    _add4(a, b, c, d, weights[0], weights[1], weights[2], weights[3], HALF, total)
+    for i in range(4, n):
+        _add(source[first + i * step, left:right], weights[i], total)
+    for x in range(out.size):
+        out[x] = u8(total[x] >> BITS)
 
 
 @njit
-def _ranges(low, high, size, n):
+def _mean2(a, b, p, q, out):
+    for i in range(out.size):
+        out[i] = u8(i32(HALF + i32(i32(a[i] * p) + i32(b[i] * q))) >> BITS)
+
+
+@njit
+def _mean3(a, b, c, p, q, r, out):
+    for i in range(out.size):
+        out[i] = u8(i32(HALF + i32(i32(a[i] * p) + i32(i32(b[i] * q) + i32(c[i] * r)))) >> BITS)
+
+
+@njit
+def _mean4(a, b, c, d, p, q, r, s, out):
+    for i in range(out.size):
+        left, right = i32(i32(a[i] * p) + i32(b[i] * q)), i32(i32(c[i] * r) + i32(d[i] * s))
+        out[i] = u8(i32(HALF + i32(left + right)) >> BITS)
+
+
+@njit
+def _add4(a, b, c, d, p, q, r, s, constant, total):
+    for i in range(total.size):
+        left, right = i32(i32(a[i] * p) + i32(b[i] * q)), i32(i32(c[i] * r) + i32(d[i] * s))
+        total[i] = i32(constant + i32(left + right))
+
+
+@njit
+def _add(a, weight, total):
+    for i in range(total.size):
+        total[i] += i32(a[i] * weight)
+
+
+@njit
+def _extent(start, count):
+    """The first old position that any new one needs, and the one after the last."""
+    n = start.size - 1
+    return min(start[0], start[n]), max(start[0] + count[0], start[n] + count[n])
+
+
+@njit
+def _ranges(low, high, size, n, mirrored):
     """For each of n new positions: the first old one that counts, how many do, and their weights."""
     scale = (high - low) / n
     support = max(scale, 1.0)
     most = int(np.ceil(support)) * 2 + 1
     start, count, weights = np.empty(n, i32), np.empty(n, i32), np.zeros((n, most), i32)
     exact = np.empty(most)
-    for x in range(n):
-        center = low + (x + 0.5) * scale
+    for position in range(n):
+        center = low + (position + 0.5) * scale
         first = max(int(center - support + 0.5), 0)
         last = min(int(center + support + 0.5), size)
         total = 0.0
         for i in range(last - first):
             exact[i] = max(1.0 - abs((i + first - center + 0.5) * (1.0 / support)), 0.0)
             total += exact[i]
+        x = n - 1 - position if mirrored else position
         start[x], count[x] = first, last - first
         for i in range(last - first):
             weights[x, i] = i32(0.5 + exact[i] / total * (1 << BITS))
@@ -155,19 +175,49 @@ def _ranges(low, high, size, n):
 
 
 @njit
-def _between(low, high, size, result):
-    """For each new position the two old ones it lies between (rows 0, 1) and their weights (rows 2, 3)."""
-    n = result.shape[1]
-    scale = (high - low) / n
-    for x in range(n):
-        center = low + (x + 0.5) * scale
-        start = max(int(center - 0.5), 0)
-        a = max(1.0 - abs(start - center + 0.5), 0.0)
-        b = max(1.0 - abs(start + 1 - center + 0.5), 0.0) if start + 1 < size else 0.0
-        result[0, x] = start
-        result[1, x] = min(start + 1, size - 1)
-        result[2, x] = i32(0.5 + a / (a + b) * (1 << BITS))
-        result[3, x] = i32(0.5 + b / (a + b) * (1 << BITS))
+def _transpose(source, y, x, rows, columns, out, top):
+    """out[top + j, i] = source[y + i, x + j] for all i below `rows` and j below `columns`."""
+    if rows < TILE or columns < TILE:
+        for j in range(columns):
+            for i in range(rows):
+                out[top + j, i] = source[y + i, x + j]
+        return
+    width, out_width = source.shape[1], out.shape[1]
+    begin, out_begin = source.ctypes.data + y * width + x, out.ctypes.data + top * out_width
+    for tile_y in range(0, rows, TILE):
+        i = min(tile_y, rows - TILE)  # the last tile overlaps the one before
+        for tile_x in range(0, columns, TILE):
+            j = min(tile_x, columns - TILE)
+            _transpose_tile(begin + i * width + j, width, out_begin + j * out_width + i, out_width)
+
+
+def _transposed_tile(typingctx, source, width, out, out_width):
+    """16 x 16 bytes at an address are written with rows and columns exchanged; four times, rows are interleaved."""
+
+    def generate(context, builder, signature, args):
+        row = ir.VectorType(ir.IntType(8), TILE)
+
+        def pointer(address, stride, i):
+            offset = builder.mul(stride, ir.Constant(stride.type, i))
+            return builder.inttoptr(builder.add(address, offset), row.as_pointer())
+
+        def interleaved(one, other, first):
+            pairs = [ir.Constant(ir.IntType(32), v) for i in range(first, first + TILE // 2) for v in (i, TILE + i)]
+            mask = ir.Constant(ir.VectorType(ir.IntType(32), TILE), pairs)
+            return builder.shuffle_vector(one, other, mask)
+
+        rows = [builder.load(pointer(args[0], args[1], i), align=1) for i in range(TILE)]
+        for _ in range(4):
+            halves = zip(rows[: TILE // 2], rows[TILE // 2 :], strict=True)
+            rows = [interleaved(a, b, first) for a, b in halves for first in (0, TILE // 2)]
+        for i, value in enumerate(rows):
+            builder.store(value, pointer(args[2], args[3], i), align=1)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 4), generate
+
+
+_transpose_tile = intrinsic(_transposed_tile)
 
 
 @njit
@@ -184,42 +234,3 @@ def _turn(image, out, turns):
                 from_y, from_x = h - 1 - x, y
             for k in range(c):
                 out[y, x, k] = image[from_y, from_x, k]
-
-
-@njit
-def _reverse(row):
-    for x in range(row.size // 2):
-        row[x], row[row.size - 1 - x] = row[row.size - 1 - x], row[x]
-
-
-@njit(inline="always")
-def _mixed(first, second, a, b):
-    return u8(i32(HALF + i32(i32(first * a) + i32(second * b))) >> BITS)
-
-
-@njit
-def _resize_row3(source, out, near, far, a, b):
-    for x in range(near.size):
-        i, j = u32(3 * near[x]), u32(3 * far[x])  # unsigned: no check for counting from the end
-        out[3 * x] = _mixed(source[i], source[j], a[x], b[x])
-        out[3 * x + 1] = _mixed(source[i + u32(1)], source[j + u32(1)], a[x], b[x])
-        out[3 * x + 2] = _mixed(source[i + u32(2)], source[j + u32(2)], a[x], b[x])
-
-
-@njit
-def _resize_row1(source, out, near, far, a, b):
-    for x in range(near.size):
-        out[x] = _mixed(source[u32(near[x])], source[u32(far[x])], a[x], b[x])
-
-
-@njit
-def _resize_row(source, out, c, near, far, a, b):
-    for x in range(near.size):
-        for k in range(c):
-            out[c * x + k] = _mixed(source[u32(c * near[x] + k)], source[u32(c * far[x] + k)], a[x], b[x])
-
-
-@njit
-def _mix(first, second, out, a, b):
-    for i in range(out.size):
-        out[i] = _mixed(first[i], second[i], a, b)
