@@ -36,7 +36,6 @@ from coviews import (
     info_nce,
     load_images,
     make_encoder,
-    make_views,
     to_tensors,
 )
 from coviews.encoders.frozen import evaluating
@@ -85,9 +84,8 @@ class Trainer:
         self.images, self.views, self.generator = images[: PPOSettings().batch], views, generator
 
     def batch(self) -> list[torch.Tensor]:
-        subpolicies = UNIFORM.sample(len(self.images), self.generator)
-        views = make_views(self.images, subpolicies, self.generator, threads=self.views.threads)
-        return to_tensors(views, self.views.mean, self.views.std)
+        plan = self.views.plan(UNIFORM, len(self.images), self.images.shape[1:3], self.generator)
+        return to_tensors(self.views.make(self.images, plan), self.views.mean, self.views.std)
 
     def train(self, pair: list[torch.Tensor]) -> None:
         loss = info_nce(self.encoder(pair[0]), self.encoder(pair[1])).mean()

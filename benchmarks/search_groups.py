@@ -49,9 +49,7 @@ class Group:
 
     def features(self, images: np.ndarray, subpolicies: object, seed: int = 0) -> torch.Tensor:
         v = self.views
-        made = coviews.make_views(
-            images, subpolicies, np.random.default_rng(seed), crop=v.crop, flip=v.flip, fill=v.fill
-        )
+        made = v.make(images, v.plan(subpolicies, len(images), images.shape[1:3], np.random.default_rng(seed)))
         with torch.no_grad():
             x = torch.cat(list(coviews.to_tensors(made, v.mean, v.std)))
             return F.normalize(self.encoder(x), dim=1)

@@ -80,9 +80,8 @@ def train(encoder: nn.Module, images: np.ndarray, views: ViewSettings, epochs: i
     for _ in range(epochs):
         order = generator.permutation(len(images))
         for batch in np.array_split(order, len(images) // 256):
-            drawn = UNIFORM.sample(len(batch), generator)
-            made = coviews.make_views(images[batch], drawn, generator, fill=views.fill)
-            x1, x2 = coviews.to_tensors(made, views.mean, views.std)
+            plan = views.plan(UNIFORM, len(batch), images.shape[1:3], generator)
+            x1, x2 = coviews.to_tensors(views.make(images[batch], plan), views.mean, views.std)
             loss = info_nce(encoder(x1), encoder(x2)).mean()
             optimizer.zero_grad()
             loss.backward()
@@ -124,7 +123,7 @@ def judge(encoder: nn.Module, images: np.ndarray, views: ViewSettings, reward: B
         scores = scorer(drawn)
         hardness = float(scorer.pair_losses(drawn).mean()) / scorer.reference
         batch = images[generator.permutation(len(images))[:1000]]
-        made = coviews.make_views(batch, source.sample(len(batch), generator), generator, fill=views.fill)
+        made = views.make(batch, views.plan(source, len(batch), images.shape[1:3], generator))
         z1, z2 = (F.normalize(encoder(x), dim=1) for x in coviews.to_tensors(made, views.mean, views.std))
     return {
         "reward": float(scores.rewards.mean()),

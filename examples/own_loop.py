@@ -1,4 +1,4 @@
-"""SimCLR in plain PyTorch, with views that it learns by itself: only the four lines marked * are new."""
+"""SimCLR in plain PyTorch, with views that it learns by itself: only the five lines marked * are new."""
 
 import numpy as np
 import torch
@@ -19,8 +19,8 @@ for epoch in range(1, 13):
         source = queue  # *
     total = 0.0
     for batch in np.array_split(generator.permutation(len(images)), 8):
-        views = coviews.make_views(images[batch], source.sample(len(batch), generator), generator)  # *
-        x1, x2 = coviews.to_tensors(views)
+        plan = coviews.Plan.draw(source, len(batch), images.shape[1:3], generator)  # *
+        x1, x2 = coviews.to_tensors(coviews.make_views(images[batch], plan))  # *
         loss = coviews.info_nce(encoder(x1), encoder(x2)).mean()
         optimizer.zero_grad()
         loss.backward()

@@ -19,10 +19,10 @@ for epoch in range(1, 13):
         source = table.policy(generator)  # *
     total = 0.0
     for batch in np.array_split(generator.permutation(len(images)), 8):
-        done = source.sample(len(batch), generator).applied(generator)  # * what is really done
-        x1, x2 = coviews.to_tensors(coviews.make_views(images[batch], done, generator))
+        plan = coviews.Plan.draw(source, len(batch), images.shape[1:3], generator)  # *
+        x1, x2 = coviews.to_tensors(coviews.make_views(images[batch], plan))  # *
         losses = coviews.info_nce(encoder(x1), encoder(x2))
-        table.add(done, losses)  # *
+        table.add(plan, losses)  # *
         optimizer.zero_grad()
         losses.mean().backward()
         optimizer.step()

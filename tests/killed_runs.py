@@ -49,8 +49,8 @@ class Moments:
         setattr(owner, name, new)
 
     def install(self) -> None:
-        self.watch(coviews.training.batches, "make_views", "training")
-        self.watch(coviews.training.pair_losses, "make_views", "searching")
+        self.watch(coviews.training.batches.Batches, "make", "training")
+        self.watch(coviews.training.pair_losses.PairLosses, "_batch_losses", "searching")
         self.watch(coviews.LossTable, "policy", "searching")
         self.watch(coviews.LossTable, "add", "training")
         self.watch(torch.optim.SGD, "step", "training")

@@ -85,9 +85,17 @@ def _cutout(picture: Image.Image, value: float, place, fill) -> Image.Image:
     return made
 
 
-def crop(image: np.ndarray, box: tuple[int, int, int, int], flip: bool) -> np.ndarray:
-    """`resize` to the image's own size with a box, then mirrored."""
+def crop(
+    image: np.ndarray, box, flip: bool, vertical=False, turns=0, size: tuple[int, int] | None = None
+) -> np.ndarray:
+    """`resize` with a box, to the image's own size or another (height, width); then mirrored and turned."""
     grey = image.shape[2] == 1
     picture = Image.fromarray(image[..., 0] if grey else image)
-    made = picture.resize(picture.size, Image.Resampling.BILINEAR, box=box)
-    return np.asarray(ImageOps.mirror(made) if flip else made).reshape(image.shape)
+    height, width = size or image.shape[:2]
+    view = picture.resize((width, height), Image.Resampling.BILINEAR, box=tuple(box))
+    kinds = Image.Transpose
+    changes = [kinds.FLIP_LEFT_RIGHT] * bool(flip) + [kinds.FLIP_TOP_BOTTOM] * bool(vertical)
+    changes += [(kinds.ROTATE_90, kinds.ROTATE_180, kinds.ROTATE_270)[turns - 1]] * bool(turns)
+    for change in changes:
+        view = view.transpose(change)
+    return np.asarray(view).reshape(height, width, image.shape[2])

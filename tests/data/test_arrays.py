@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coviews import CoviewsError, load_images, make_views, view_source
+from coviews import CoviewsError, Plan, load_images, make_views, view_source
 from coviews.ops.images import check_images
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (7, 6, 5, 3), np.uint8)
@@ -52,9 +52,8 @@ def test_npy_is_resized_converted_and_chosen_from(tmp_path):
 
 def test_views_of_a_mapped_array(tmp_path):
     images = load_images(save(tmp_path / "a.npy", PIXELS)).images
-    subpolicies = view_source("random").sample(7, np.random.default_rng(0))
-    views = make_views(images[np.arange(7)], subpolicies, np.random.default_rng(1))
-    assert np.array_equal(views, make_views(PIXELS, subpolicies, np.random.default_rng(1)))
+    plan = Plan.draw(view_source("random"), 7, PIXELS.shape[1:3], np.random.default_rng(1))
+    assert np.array_equal(make_views(images[np.arange(7)], plan), make_views(PIXELS, plan))
 
 
 @pytest.mark.parametrize("key", ["images", "x", "X", "data", "whatever"])

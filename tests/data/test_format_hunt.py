@@ -10,7 +10,6 @@ from coviews.cli import main
 from coviews.data.arrays import ArrayImages
 from coviews.data.formats import FORMATS, Format, data_help, formats_table
 
-DOCS = Path(__file__).parents[2] / "docs" / "data.md"
 SIDE = 16
 
 
@@ -60,13 +59,6 @@ def test_it_is_in_the_help_text_and_in_the_table(raw):
     heads, rows = formats_table()
     assert ("raw bytes (.rawgray)", "`scan.rawgray`") in rows
     assert all(len(row) == len(heads) for row in rows)
-
-
-def test_the_docs_have_the_table():
-    heads, rows = formats_table()
-    lines = ["| " + " | ".join(cells) + " |" for cells in (heads, *rows)]
-    lines.insert(1, "|---|---|")
-    assert "\n".join(lines) in DOCS.read_text()
 
 
 def test_every_example_of_a_name_is_one(tmp_path, monkeypatch):

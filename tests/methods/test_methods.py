@@ -14,8 +14,13 @@ from coviews.methods.known import METHODS, make_method, method_settings
 from coviews.methods.losses import chance_loss
 
 NAMES = list(METHODS)
-SLOW = {"moco": ("key_encoder", "key_projector"), "byol": ("slow_encoder", "slow_projector")}
+SLOW = {
+    "moco": ("key_encoder", "key_projector"),
+    "byol": ("slow_encoder", "slow_projector"),
+    "dino": ("slow_encoder", "slow_projector", "slow_prototypes"),
+}
 BANK = 10
+SMALLER = {"moco": {"bank": BANK}, "dino": {"prototypes": 20}, "vicreg": {"projector": 16}}  # options of small methods
 
 
 def settings(name, **options):
@@ -26,7 +31,7 @@ def made(name, seed=0, **options):
     """A tiny method whose slow parts are not the same as the trained ones."""
     torch.manual_seed(seed)
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(12, 16), nn.BatchNorm1d(16), nn.ReLU())
-    options = {"bank": BANK, **options} if name == "moco" else options
+    options = {**SMALLER.get(name, {}), **options}
     method = make_method(settings(name, **options), encoder, 16)
     with torch.no_grad():
         for part in SLOW.get(name, ()):
@@ -62,11 +67,48 @@ def slow_losses(name, method, x1, x2):
         q, k = F.normalize(z, dim=1), F.normalize(method.key_projector(method.key_encoder(both)), dim=1)
         one, other = slow_bank_nce(q[:n], k[n:], method.bank, 0.1), slow_bank_nce(q[n:], k[:n], method.bank, 0.1)
         return [(a + b) / 2 for a, b in zip(one, other, strict=True)]
+    if name == "dino":
+        teacher = method.slow_prototypes(method.slow_projector(method.slow_encoder(both)))
+        return slow_dino(teacher, method.prototypes(z), method.center, n)
+    if name == "vicreg":
+        return slow_vicreg(z[:n].tolist(), z[n:].tolist())
     p = method.predictor(z)
     if name == "byol":
         t = method.slow_projector(method.slow_encoder(both))
         return [(4 - 2 * slow_cosine(p[i], t[n + i]) - 2 * slow_cosine(p[n + i], t[i])) / 2 for i in range(n)]
     return [1 - (slow_cosine(p[i], z[n + i]) + slow_cosine(p[n + i], z[i])) / 2 for i in range(n)]
+
+
+def slow_softmax(numbers):
+    shares = [math.exp(x) for x in numbers]
+    return [s / sum(shares) for s in shares]
+
+
+def slow_dino(teacher, student, center, n):
+    """The cross-entropy of each pair of different views, for two views."""
+    losses = []
+    for i in range(n):
+        total = 0
+        for one, other in ((i, n + i), (n + i, i)):
+            targets = slow_softmax([(x - c) / 0.04 for x, c in zip(teacher[one], center, strict=True)])
+            assigned = slow_softmax([x / 0.1 for x in student[other].tolist()])
+            total -= sum(t * math.log(a) for t, a in zip(targets, assigned, strict=True))
+        losses.append(total / 2)
+    return losses
+
+
+def slow_vicreg(one, two):
+    n, d = len(one), len(one[0])
+    of_batch = 0
+    for z in (one, two):
+        means = [sum(row[k] for row in z) / n for k in range(d)]
+        cov = [
+            [sum((row[j] - means[j]) * (row[k] - means[k]) for row in z) / (n - 1) for k in range(d)] for j in range(d)
+        ]
+        of_batch += 25 * sum(max(0, 1 - math.sqrt(cov[k][k] + 1e-4)) for k in range(d)) / d / 2
+        of_batch += sum(cov[j][k] ** 2 for j in range(d) for k in range(d) if j != k) / d
+    distances = [sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) / d for x, y in zip(one, two, strict=True)]
+    return [25 * distance + of_batch for distance in distances]
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -76,7 +118,7 @@ def test_losses_equal_the_slow_oracle(name, training):
     wanted = slow_losses(name, method, x1, x2)
     losses = method.losses([x1, x2])
     assert losses.each.shape == (4,)
-    assert losses.each.tolist() == pytest.approx(wanted, abs=1e-5)
+    assert losses.each.tolist() == pytest.approx(wanted, rel=1e-5, abs=1e-5)
     assert losses.each.requires_grad
     assert min(wanted) > 0
     assert losses.embedding.shape == (8, 16)
@@ -217,8 +259,8 @@ def test_slow_parts_start_as_copies_and_follow_the_mode(name):
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(12, 4), nn.BatchNorm1d(4))
     method = make_method(settings(name), encoder, 4)
     assert method.encoder is encoder
-    for part, fast in zip(SLOW[name], (method.encoder, method.projector), strict=True):
-        slow = getattr(method, part)
+    for part in SLOW[name]:
+        slow, fast = getattr(method, part), getattr(method, part.split("_")[1])
         assert all(torch.equal(v, fast.state_dict()[k]) for k, v in slow.state_dict().items())
         assert not {p.data_ptr() for p in slow.parameters()} & {p.data_ptr() for p in fast.parameters()}
         assert slow.training
@@ -250,8 +292,10 @@ def found_kinds(encoder, draw, kinds):
 def test_each_method_learns_and_does_not_collapse(name):
     torch.manual_seed(0)
     encoder = nn.Sequential(nn.Linear(24, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 32))
-    method = make_method(settings(name, **({"bank": 256} if name == "moco" else {})), encoder, 32)
-    optimizer = torch.optim.SGD([p for p in method.parameters() if p.requires_grad], 0.1, momentum=0.9)
+    options = {"moco": {"bank": 256}, "dino": {"prototypes": 256, "momentum": 0.9}, "vicreg": {"projector": 32}}
+    method = make_method(settings(name, **options.get(name, {})), encoder, 32)
+    rate = {"dino": 0.03, "vicreg": 0.01}.get(name, 0.1)
+    optimizer = torch.optim.SGD([p for p in method.parameters() if p.requires_grad], rate, momentum=0.9)
     draw, kinds = toy()
     with torch.no_grad():
         first = sum(found_kinds(encoder, draw, kinds) for _ in range(5)) / 5
@@ -296,8 +340,10 @@ def widths(layers):
 def test_the_projectors_widths_can_be_chosen():
     for name in NAMES:
         method = make_method(settings(name, projector=7), nn.Flatten(), 12)
-        assert widths(method.projector) == [7, 7]
-        assert widths(make_method(settings(name), nn.Flatten(), 12).projector) == [12, 12]  # as many as features
+        layers = 3 if name in ("dino", "vicreg") else 2
+        assert widths(method.projector) == [7] * layers
+        usual = 48 if name == "vicreg" else 12  # as many as features, or four times as many
+        assert widths(make_method(settings(name), nn.Flatten(), 12).projector) == [usual] * layers
         assert method(views()).each.shape == (4,)
 
 
@@ -311,10 +357,14 @@ def test_the_predictors_width_can_be_chosen():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_method_of_pairs_refuses_other_numbers_of_views(name):
-    for n in (1, 3):
-        with pytest.raises(CoviewsError, match=f"two views of each image, not from {n}"):
-            made(name).losses([views()[0]] * n)
+def test_a_method_refuses_numbers_of_views_that_it_cannot_take(name):
+    with pytest.raises(CoviewsError, match="two views of each image"):
+        made(name).losses(views()[:1])
+    if METHODS[name].settings_type.takes_many_views:
+        assert made(name).losses([views()[0]] * 3).each.shape == (4,)
+    else:
+        with pytest.raises(CoviewsError, match="two views of each image, not from 3"):
+            made(name).losses([views()[0]] * 3)
 
 
 def test_wrong_choices_are_said():
@@ -329,6 +379,15 @@ def test_wrong_choices_are_said():
         ("byol", {"predictor": 0}),
         ("simsiam", {"predictor": -3}),
         ("byol", {"momentum": -0.1}),
+        ("dino", {"momentum": 1.1}),
+        ("dino", {"prototypes": 0}),
+        ("dino", {"bottleneck": 0}),
+        ("dino", {"teacher_temperature": 0}),
+        ("dino", {"student_temperature": -1}),
+        ("dino", {"teacher_start": 0}),
+        ("dino", {"teacher_warmup": -1}),
+        ("vicreg", {"variance": -1}),
+        ("vicreg", {"projector": 0}),
     ):
         with pytest.raises(CoviewsError, match=f"must .* not {next(iter(options.values()))}"):
             settings(name, **options)

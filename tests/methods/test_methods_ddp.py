@@ -14,6 +14,14 @@ from coviews.methods.gather import gathered
 from coviews.methods.known import METHODS, make_method
 
 PAIRS, STEPS, BANK = 6, 2, 20  # 24 keys in 20 places: the bank wraps around
+CASES = {  # the method, its options, and the sizes of its views
+    **{name: (name, {}, (5, 5)) for name in METHODS},
+    "moco": ("moco", {"bank": BANK}, (5, 5)),
+    "dino": ("dino", {"prototypes": 12}, (5, 5)),
+    "simclr of many views": ("simclr", {}, (5, 5, 4, 4)),
+    "dino of many views": ("dino", {"prototypes": 12, "teacher_warmup": 2, "teacher_start": 0.1}, (5, 5, 4)),
+    "dino by sinkhorn": ("dino", {"prototypes": 12, "centering": "sinkhorn"}, (5, 5)),
+}
 
 
 def without_batchnorm(method):
@@ -27,28 +35,28 @@ def without_batchnorm(method):
     return method
 
 
-def made(name):
+def made(case):
     torch.manual_seed(0)
-    options = {"bank": BANK} if name == "moco" else {}
+    name, options, _ = CASES[case]
     encoder = nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
     )
     return without_batchnorm(make_method(METHODS[name].settings_type(**options), encoder, 8))
 
 
-def batch(step):
-    return torch.randn(2, PAIRS, 3, 5, 5, generator=torch.Generator().manual_seed(step))
+def batch(step, sizes=(5, 5)):
+    generator = torch.Generator().manual_seed(step)
+    return [torch.randn(PAIRS, 3, size, size, generator=generator) for size in sizes]
 
 
-def trained(name, rank=0, ranks=1):
+def trained(case, rank=0, ranks=1):
     """Losses, gradients and whole states of some steps."""
-    method = made(name)
+    method, sizes = made(case), CASES[case][2]
     called = DistributedDataParallel(method) if ranks > 1 else method
     optimizer = torch.optim.SGD([p for p in method.parameters() if p.requires_grad], 0.1)
     seen = []
     for step in range(STEPS):
-        x1, x2 = (x.chunk(ranks)[rank] for x in batch(step))
-        losses = called([x1, x2])
+        losses = called([x.chunk(ranks)[rank] for x in batch(step, sizes)])
         optimizer.zero_grad()
         losses.each.mean().backward()
         gradients = {k: p.grad.clone() for k, p in method.named_parameters() if p.grad is not None}
@@ -64,7 +72,7 @@ def process(rank, folder):
     torch.set_num_threads(1)
     patience = datetime.timedelta(seconds=60)
     dist.init_process_group("gloo", f"file://{folder}/meet", patience, rank=rank, world_size=2)
-    found = {name: trained(name, rank, 2) for name in METHODS}
+    found = {case: trained(case, rank, 2) for case in CASES}
 
     x = torch.full((2, 3), rank + 1.0, requires_grad=True)
     whole = gathered(x)
@@ -74,7 +82,7 @@ def process(rank, folder):
 
     method = made("moco")
     with pytest.raises(CoviewsError, match="12 pairs has 24 keys, but MoCo's bank holds 20"):
-        method.losses(list(batch(0)))
+        method.losses(batch(0))
     torch.save(found, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
 
@@ -86,21 +94,21 @@ def both(tmp_path_factory):
     return [torch.load(folder / f"{rank}.pt") for rank in range(2)]
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_two_halves_are_one_whole(name, both):
-    alone = trained(name)
+@pytest.mark.parametrize("case", CASES)
+def test_two_halves_are_one_whole(case, both):
+    alone = trained(case)
     for rank, found in enumerate(both):
-        for one, half in zip(alone, found[name], strict=True):
+        for one, half in zip(alone, found[case], strict=True):
             torch.testing.assert_close(half["each"], one["each"])
-            local = torch.cat([views.chunk(2)[rank] for views in one["embedding"].chunk(2)])
+            local = torch.cat([views.chunk(2)[rank] for views in one["embedding"].split(PAIRS)])
             torch.testing.assert_close(half["embedding"], local)
             torch.testing.assert_close(half["gradients"], one["gradients"], rtol=1e-4, atol=1e-6)
             torch.testing.assert_close(half["state"], one["state"], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_both_processes_hold_the_same(name, both):
-    for a, b in zip(both[0][name], both[1][name], strict=True):
+@pytest.mark.parametrize("case", CASES)
+def test_both_processes_hold_the_same(case, both):
+    for a, b in zip(both[0][case], both[1][case], strict=True):
         assert torch.equal(a["each"], b["each"])
         assert all(torch.equal(v, b["state"][k]) for k, v in a["state"].items())
 

@@ -8,9 +8,21 @@ import numpy as np
 import pytest
 
 import pillow_reference
-from coviews import CoviewsError, ImageSet, Subpolicies, apply_op, make_views, space, view_source
+from coviews import (
+    CoviewsError,
+    ImageSet,
+    Placement,
+    Plan,
+    Subpolicies,
+    apply_op,
+    make_view_groups,
+    make_views,
+    space,
+    view_source,
+)
 from coviews.ops import engine
 
+WHOLE = Placement("none", flip=0)
 SOURCES = ("random", "uniform", "randaugment", "trivialaugment", "simclr")
 
 
@@ -20,12 +32,16 @@ def images(n=24, h=32, w=32, c=3, seed=0):
     return np.clip(smooth, 0, 255).astype(np.uint8)
 
 
+def plan_for(batch, source, seed=0, placement=None):
+    return Plan.draw(source, len(batch), batch.shape[1:3], np.random.default_rng(seed), placement)
+
+
 @pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("c", [1, 3])
 def test_views_equal_pillow_step_by_step(name, c):
     batch = images(48, 20, 27, c)
-    drawn = view_source(name).sample(len(batch), np.random.default_rng(1)).applied(np.random.default_rng(2))
-    made = make_views(batch, drawn, np.random.default_rng(3), crop=None, flip=0)
+    drawn = plan_for(batch, view_source(name), 3, WHOLE)
+    made = make_views(batch, drawn)
     assert made.shape == (48, 2, 20, 27, c)
     for b in range(len(batch)):
         for v in range(2):
@@ -39,54 +55,25 @@ def test_views_equal_pillow_step_by_step(name, c):
             assert np.array_equal(made[b, v], wanted), steps
 
 
-def test_crop_and_flip_come_after_the_subpolicy_and_do_not_depend_on_it():
+def test_crop_and_flip_come_after_the_operations_and_do_not_depend_on_them():
     batch = images(40, 30, 21)
     rotate = Subpolicies.from_texts(["Rotate 12 deg | Identity"] * 40, space("autoaugment"))
-    made = make_views(batch, rotate, np.random.default_rng(5))
-    # the engine's own seeds, drawn as it draws them
-    seeds = np.random.default_rng(5).integers(0, 2**64, (40, 2), np.uint64)
-    settings = engine._crop_settings((0.2, 1.0), (3 / 4, 4 / 3), 0.5)
-    flips = 0
+    plan = plan_for(batch, rotate, 5)
+    views = make_views(batch, plan)
     for b in range(40):
         for v, source in enumerate((pillow_reference.apply(batch[b], "Rotate", 12.0), batch[b])):
-            box = engine._choose_crop(seeds[b, v], 30, 21, settings)
-            flip = bool(engine._uniform(seeds[b, v], 0) < 0.5)
-            flips += flip
-            wanted = pillow_reference.crop(source, box, flip)
-            assert np.array_equal(made[b, v], wanted)
-    assert 20 < flips < 60
-
-
-def test_crop_boxes_have_the_asked_area_and_aspect():
-    settings = engine._crop_settings((0.2, 1.0), (3 / 4, 4 / 3), 0.5)
-    seeds = np.random.default_rng(0).integers(0, 2**64, 4000, np.uint64)
-    left, top, right, bottom = np.array([engine._choose_crop(seed, 224, 224, settings) for seed in seeds]).T
-    area = (right - left) * (bottom - top) / 224**2
-    aspect = (right - left) / (bottom - top)
-    assert left.min() >= 0
-    assert right.max() <= 224
-    assert top.min() >= 0
-    assert bottom.max() <= 224
-    assert 0.19 < area.min() < 0.22
-    assert area.max() > 0.95
-    # nearly even over the area (large boxes of extreme aspect do not fit), and on both sides of a square
-    assert 0.5 < np.mean(area < 0.6) < 0.65
-    assert 0.74 < aspect.min() < 0.78
-    assert 1.28 < aspect.max() < 1.35
-    assert abs(np.mean(aspect > 1) - 0.5) < 0.05
-
-
-def test_a_very_long_image_gets_the_largest_crop_that_fits():
-    settings = engine._crop_settings((0.9, 1.0), (3 / 4, 4 / 3), 0.5)
-    left, top, right, bottom = engine._choose_crop(np.uint64(3), 4, 400, settings)
-    assert (right - left, bottom - top) == (5, 4)
-    assert (left, top) == (197, 0)
+            expected = pillow_reference.crop(source, plan.boxes[b, v].tolist(), plan.flips[b, v])
+            assert np.array_equal(views[b, v], expected)
+    assert 20 < plan.flips.sum() < 60
+    nothing = plan_for(batch, Subpolicies.from_texts(["Invert | Blur 2"] * 40, space("all")), 5)
+    assert np.array_equal(nothing.boxes, plan.boxes)
+    assert np.array_equal(nothing.flips, plan.flips)
 
 
 def test_cutout_is_one_square_of_the_fill_colour_at_random_places():
     batch = np.full((3000, 20, 20, 3), 7, np.uint8)
     cutout = Subpolicies.from_texts(["Cutout 0.2 | Identity"] * 3000, space("autoaugment"))
-    made = make_views(batch, cutout, np.random.default_rng(0), crop=None, flip=0, fill=(200, 10, 90))
+    made = make_views(batch, plan_for(batch, cutout, 0, WHOLE), fill=(200, 10, 90))
     assert np.array_equal(made[:, 1], batch)
     changed = (made[:, 0] == (200, 10, 90)).all(-1)
     assert ((made[:, 0] == 7).all(-1) | changed).all()
@@ -99,15 +86,15 @@ def test_cutout_is_one_square_of_the_fill_colour_at_random_places():
 @pytest.mark.parametrize("name", SOURCES)
 def test_the_number_of_threads_changes_nothing(name):
     batch = images(101)
-    drawn = view_source(name).sample(101, np.random.default_rng(1))
-    made = [make_views(batch, drawn, np.random.default_rng(9), threads=t) for t in (1, 2, 3, 16, None)]
-    assert all(np.array_equal(made[0], other) for other in made[1:])
+    plan = plan_for(batch, view_source(name), 9)
+    first, *others = (make_views(batch, plan, threads=t) for t in (1, 2, 3, 16, None))
+    assert all(np.array_equal(first, other) for other in others)
 
 
 def test_the_seed_decides():
     batch = images(16)
-    drawn = view_source("uniform").sample(16, np.random.default_rng(1))
-    a, b, c = (make_views(batch, drawn, np.random.default_rng(s)) for s in (1, 1, 2))
+    subpolicies = view_source("uniform").sample(16, np.random.default_rng(1))
+    a, b, c = (make_views(batch, plan_for(batch, subpolicies, seed)) for seed in (1, 1, 2))
     assert np.array_equal(a, b)
     assert not np.array_equal(a, c)
 
@@ -116,7 +103,7 @@ def test_steps_are_applied_with_their_probability():
     lines = ["Invert, Identity | Identity, Invert"] * 2000
     invert = Subpolicies.from_texts(lines, space("autoaugment"), p=0.8)
     black = np.zeros((2000, 1, 1, 3), np.uint8)
-    made = make_views(black, invert, np.random.default_rng(0), crop=None, flip=0)
+    made = make_views(black, plan_for(black, invert, 0, WHOLE))
     assert abs((made == 255).mean() - 0.8) < 0.02
 
 
@@ -125,22 +112,19 @@ def test_steps_that_do_nothing_do_not_disturb_the_others():
     gaps = "Identity, Rotate 12 deg, Identity, Rotate -6 deg, Identity, ShearY 0.3, Identity"
     none = "Rotate 12 deg, Rotate -6 deg, ShearY 0.3, Identity, Identity, Identity, Identity"
     drawn = Subpolicies.from_texts([f"{gaps} | {none}"] * 4, space("autoaugment"))
-    for crop in ((1.0, 1.0), None):
-        made = make_views(batch, drawn, np.random.default_rng(0), crop=crop, ratio=(1, 1), flip=0)
+    for placement in (Placement(area=(1.0, 1.0), ratio=(1, 1), flip=0), WHOLE):
+        made = make_views(batch, plan_for(batch, drawn, 0, placement))
         assert np.array_equal(made[:, 0], made[:, 1])
 
 
 def test_grey_batches_without_a_channel_axis_and_other_layouts():
     batch = images(8, 9, 13, 1)
-    drawn = view_source("uniform").sample(8, np.random.default_rng(1))
-    plain = make_views(batch[..., 0], drawn, np.random.default_rng(2))
+    plan = plan_for(batch, view_source("uniform"), 2)
+    plain = make_views(batch[..., 0], plan)
     assert plain.shape == (8, 2, 9, 13)
-    assert np.array_equal(plain[..., None], make_views(batch, drawn, np.random.default_rng(2)))
+    assert np.array_equal(plain[..., None], make_views(batch, plan))
     reverse = images(8, 9, 13, 3)[:, ::-1]
-    assert np.array_equal(
-        make_views(reverse, drawn, np.random.default_rng(2)),
-        make_views(reverse.copy(), drawn, np.random.default_rng(2)),
-    )
+    assert np.array_equal(make_views(reverse, plan), make_views(reverse.copy(), plan))
 
 
 def test_read_only_images_are_fine_and_stay_as_they_are():
@@ -148,23 +132,21 @@ def test_read_only_images_are_fine_and_stay_as_they_are():
     batch.flags.writeable = False
     before = batch.copy()
     out = np.empty((8, 2, 32, 32, 3), np.uint8)
-    drawn = view_source("random").sample(8, np.random.default_rng(1))
-    made = make_views(batch, drawn, np.random.default_rng(2), out=out)
-    assert made is out
+    assert make_views(batch, plan_for(batch, view_source("random")), out=out) is out
     assert np.array_equal(batch, before)
 
 
 def test_more_than_two_views_and_any_number_of_steps():
     batch = images(6)
-    drawn = view_source("uniform", views=5, steps=7).sample(6, np.random.default_rng(1))
-    assert make_views(batch, drawn, np.random.default_rng(2)).shape == (6, 5, 32, 32, 3)
+    plan = plan_for(batch, view_source("uniform", views=5, steps=7))
+    assert make_views(batch, plan).shape == (6, 5, 32, 32, 3)
 
 
 READ_ONLY = np.frombuffer(bytes(768), np.uint8).reshape(2, 2, 8, 8, 3)
 
 
-def drawn_for(n):
-    return view_source("uniform").sample(n, np.random.default_rng(0))
+def plan_of(n, size=(8, 8)):
+    return Plan.draw(view_source("uniform"), n, size, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
@@ -177,46 +159,51 @@ def drawn_for(n):
         (np.zeros((2, 8, 8, 4), np.uint8), 2, {}, "not of shape (2, 8, 8, 4)"),
         (np.zeros((0, 8, 8, 3), np.uint8), 0, {}, "no image"),
         (np.zeros((2, 8, 0, 3), np.uint8), 2, {}, "no image"),
-        (np.zeros((3, 8, 8, 3), np.uint8), 2, {}, "2 subpolicies for 3 images"),
+        (np.zeros((2, 9, 8, 3), np.uint8), 2, {}, "images of (8, 8) (height, width), and these have (9, 8)"),
+        (np.zeros((3, 8, 8, 3), np.uint8), 2, {}, "a plan for 2 images, and 3 images"),
         (np.zeros((1, 1, 20000, 3), np.uint8), 1, {}, "too large"),
-        (np.zeros((2, 8, 8, 3), np.uint8), 2, {"crop": (0, 1)}, "crop's area"),
-        (np.zeros((2, 8, 8, 3), np.uint8), 2, {"crop": (0.5, 0.2)}, "crop's area"),
-        (np.zeros((2, 8, 8, 3), np.uint8), 2, {"ratio": (0, 1)}, "aspect"),
-        (np.zeros((2, 8, 8, 3), np.uint8), 2, {"flip": 1.5}, "flip"),
         (np.zeros((2, 8, 8, 3), np.uint8), 2, {"fill": (1, 2)}, "fill"),
         (np.zeros((2, 8, 8, 3), np.uint8), 2, {"fill": (0.4, 0.5, 0.6)}, "fill"),
         (np.zeros((2, 8, 8, 3), np.uint8), 2, {"fill": (300, 0, 0)}, "fill"),
-        (
-            np.zeros((2, 8, 8, 3), np.uint8),
-            2,
-            {"out": np.frombuffer(bytes(768), np.uint8).reshape(2, 2, 8, 8, 3)},
-            "writ",
-        ),
+        (np.zeros((2, 8, 8, 3), np.uint8), 2, {"out": READ_ONLY}, "writ"),
         (np.zeros((2, 8, 8, 3), np.uint8), 2, {"threads": -1}, "threads"),
         (np.zeros((2, 8, 8, 3), np.uint8), 2, {"out": np.zeros((2, 2, 8, 8), np.uint8)}, "out must be"),
     ],
 )
 def test_bad_batches_are_named(batch, n, options, message):
-    generator = np.random.default_rng(0)
     with pytest.raises(CoviewsError, match=re.escape(message)):
-        make_views(batch, drawn_for(n), generator, **options)
-    assert generator.random() == np.random.default_rng(0).random()  # nothing was drawn for it
+        make_views(batch, plan_of(n), **options)
+
+
+def test_views_of_several_sizes_come_in_groups():
+    batch = images(6, 12, 10)
+    sizes = ((8, 8), (8, 8), (5, 7), (5, 7), (5, 7), (8, 8))
+    source = view_source("uniform", views=6)
+    plan = Plan.draw(source, 6, (12, 10), np.random.default_rng(0), sizes=sizes)
+    groups = make_view_groups(batch, plan)
+    assert [g.shape for g in groups] == [(6, 2, 8, 8, 3), (6, 3, 5, 7, 3), (6, 1, 8, 8, 3)]
+    views = [group[:, v] for group in groups for v in range(group.shape[1])]
+    for v, view in enumerate(views):
+        assert np.array_equal(make_views(batch, plan.of_views(v, v + 1))[:, 0], view)
+    with pytest.raises(CoviewsError, match="several sizes: use make_view_groups"):
+        make_views(batch, plan)
 
 
 def test_views_are_not_written_over_their_images():
     memory = np.zeros((8, 8, 8, 3), np.uint8)
     with pytest.raises(CoviewsError, match="share"):
-        make_views(memory[:4], drawn_for(4), np.random.default_rng(0), out=memory.reshape(4, 2, 8, 8, 3))
+        make_views(memory[:4], plan_of(4), out=memory.reshape(4, 2, 8, 8, 3))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_process_forked_after_threads_were_used_does_not_hang():
     batch = images(64)
-    before = make_views(batch, drawn_for(64), np.random.default_rng(0), threads=2)
+    plan = plan_of(64, (32, 32))
+    before = make_views(batch, plan, threads=2)
     child = os.fork()
     if child == 0:
-        same = np.array_equal(before, make_views(batch, drawn_for(64), np.random.default_rng(0), threads=2))
+        same = np.array_equal(before, make_views(batch, plan, threads=2))
         os._exit(0 if same else 1)
     for _ in range(200):
         done, status = os.waitpid(child, os.WNOHANG)
@@ -247,6 +234,7 @@ def test_random_crops_are_views_without_operations(shape, area):
     batch = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
     nothing = np.full((len(batch), 2, 1), space("autoaugment").identity)
     identity = Subpolicies(space("autoaugment"), nothing, 0 * nothing)
-    expected = make_views(batch, identity, np.random.default_rng(5), crop=area, flip=0.5)
+    placement = Placement("none") if area is None else Placement(area=area)
+    expected = make_views(batch, plan_for(batch, identity, 5, placement))
     crops = engine.random_crops(batch, np.random.default_rng(5), area=area, flip=0.5, views=2)
     np.testing.assert_array_equal(crops, expected)

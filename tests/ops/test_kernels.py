@@ -9,7 +9,7 @@ from PIL import Image
 import pillow_reference
 from conftest import CONTENTS
 from coviews import OPS, apply_op, space
-from coviews.ops import engine, resample
+from coviews.ops import engine
 from coviews.ops.kernels import color
 from coviews.ops.kernels.layout import SLOTS
 from coviews.ops.space import SPACES
@@ -60,24 +60,6 @@ def test_hue_of_every_colour_there_is(shift):
     h, s, v = Image.fromarray(image).convert("HSV").split()
     turned = Image.fromarray(np.asarray(h) + np.uint8(shift))
     assert np.array_equal(result, np.asarray(Image.merge("HSV", (turned, s, v)).convert("RGB")))
-
-
-def test_crop_and_flip_equal_pillow(pictures):
-    rng = np.random.default_rng(3)
-    address = engine._address(resample.crop)
-    for case in range(3000):
-        h, w = rng.integers(1, 225 if case % 10 == 0 else 50, 2).tolist()
-        c = (1, 3)[case % 2]
-        left, top = int(rng.integers(0, w)), int(rng.integers(0, h))
-        right, bottom = int(rng.integers(left + 1, w + 1)), int(rng.integers(top + 1, h + 1))
-        if case % 50 == 0:
-            left, top, right, bottom = 0, 0, w, h
-        flip = bool(rng.integers(2))
-        image = pictures.make(CONTENTS[case % len(CONTENTS)], h, w, c, seed=case)
-        result = np.empty_like(image)
-        engine._call_one(image[None], result[None], address, np.array([left, top, right, bottom, flip], float))
-        expected = pillow_reference.crop(image, (left, top, right, bottom), flip)
-        assert np.array_equal(result, expected), (case, h, w, c, (left, top, right, bottom), flip)
 
 
 def is_neutral(operations, op, level):

@@ -41,7 +41,8 @@ def test_it_is_applied(halving):
 def test_it_is_drawn_and_its_views_are_made(halving):
     generator = np.random.default_rng(1)
     drawn = coviews.view_source("uniform", steps=1).sample(len(IMAGES), generator).applied(generator)
-    views = coviews.make_views(IMAGES, drawn, generator, crop=None, flip=0)
+    whole = coviews.Placement("none", flip=0)
+    views = coviews.make_views(IMAGES, coviews.Plan.draw(drawn, len(IMAGES), (9, 7), generator, whole))
     image, view = np.nonzero(drawn.ops[:, :, 0] == drawn.space.index("Halve"))
     assert len(image) > 5
     for i, v in zip(image, view, strict=True):

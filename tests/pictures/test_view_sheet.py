@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coviews import CoviewsError, Policy, Subpolicies, apply_op, cli, space
+from coviews import CoviewsError, Policy, Subpolicies, apply_op, cli, load_images, make_views, space
 from coviews.data.shapes.draw import make_shapes
 from coviews.pictures import view_sheet as sheets
 from coviews.pictures.drawing import font, wrapped
@@ -204,21 +204,27 @@ def drawn(tmp_path, monkeypatch):
 
 def test_what_is_told_is_what_was_done(drawn):
     """`uniform` leaves out every fifth step: the text must not name those."""
-    images, views, done = drawn("--views", "uniform", "--space", "autoaugment", "--no-crop", "--no-flip")
-    assert done.p == 1
-    assert (done.ops == SPACE.identity).mean() > 0.15
-    checked = 0
-    for image, pair, ops, levels in zip(images, views, done.ops, done.levels, strict=True):
-        for view, view_ops, view_levels in zip(pair, ops, levels, strict=True):
-            names = [SPACE.ops[op] for op in view_ops]
-            if "Cutout" in names:  # its place is random
-                continue
-            expected = image
-            for name, level in zip(names, view_levels, strict=True):
-                expected = apply_op(expected, name, int(level))
-            assert np.array_equal(view, expected)
-            checked += 1
-    assert checked > 80
+    images, views, plan = drawn("--views", "uniform", "--space", "autoaugment", "--crop", "none", "--flip", "0")
+    assert (plan.ops == SPACE.identity).mean() > 0.15
+    fill = load_images("shapes:300", limit=128).mean
+    for b, v in np.ndindex(60, 2):
+        expected = images[b]
+        for op, level, spot in zip(plan.ops[b, v], plan.levels[b, v], plan.spots[b, v], strict=True):
+            expected = apply_op(expected, SPACE.ops[op], int(level), place=tuple(spot), fill=fill)
+        assert np.array_equal(views[b, v], expected), plan.texts()[b]
+
+
+def test_placements_are_told_and_done(drawn):
+    options = "--views simclr --crop joint --crop-area 0.1 0.5 --flip-vertical 1 --quarter-turns 1 --view-size 24"
+    images, views, plan = drawn(*options.split())
+    assert views.shape == (60, 2, 24, 24, 3)
+    assert plan.sizes == ((24, 24), (24, 24))
+    area = (plan.boxes[..., 2] - plan.boxes[..., 0]) * (plan.boxes[..., 3] - plan.boxes[..., 1]) / 32**2
+    assert 0.08 < area.min() < area.max() < 0.52
+    assert np.array_equal(views, make_views(images, plan, fill=load_images("shapes:300", limit=128).mean))
+    for text in plan.texts():
+        for view in view_steps(text):
+            assert [step.split()[0] for step in view if step != "mirrored"][-3:] == ["crop", "upside", "turned"]
 
 
 def test_crop_and_flip_are_turned_off_one_by_one(drawn):
@@ -231,12 +237,12 @@ def test_crop_and_flip_are_turned_off_one_by_one(drawn):
         assert keep.sum() > 3
         return images[:, None].repeat(2, axis=1)[keep], views[keep]
 
-    images, views = plain(["--no-crop", "--no-flip"])
+    images, views = plain(["--crop", "none", "--flip", "0"])
     assert same(images, views) == 1
-    images, views = plain(["--no-crop"])
+    images, views = plain(["--crop", "none"])
     assert same(images, views) + same(images[:, :, ::-1], views) == 1
     assert 0 < same(images, views) < 1
-    images, views = plain(["--no-flip"])
+    images, views = plain(["--flip", "0"])
     assert same(images, views) < 0.5
     assert same(images[:, :, ::-1], views) == 0
 

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from coviews import make_views, pretrain
+from coviews import Plan, make_views, pretrain
 from coviews.encoders.frozen import evaluating
 from coviews.encoders.pixels import to_tensors
 from coviews.report import encoder_examples
@@ -72,8 +72,8 @@ def test_losses_are_those_of_the_method(tmp_path, method):
     model = encoder_examples._open_model(run, run.settings, images, None)
     generator = np.random.default_rng([0, 0])
     chosen = images.images[generator.permutation(len(images))[: encoder_examples.PAIRS]]
-    drawn = newest_source(run, run.settings)[1].sample(len(chosen), generator).applied(generator)
-    views = make_views(chosen, drawn, generator, fill=images.mean)
+    plan = Plan.draw(newest_source(run, run.settings)[1], len(chosen), chosen.shape[1:3], generator)
+    views = make_views(chosen, plan, fill=images.mean)
     with evaluating(model.method):
         x1, x2 = to_tensors(views, run.start["mean"], run.start["std"], "cpu")
         losses = model.method.compare(model.method.embed(x1), model.method.embed(x2)).double().numpy()

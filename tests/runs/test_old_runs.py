@@ -61,6 +61,18 @@ def test_its_settings_are_read(run):
     assert parse_settings(settings_yaml(settings), "written anew") == settings
 
 
+@pytest.mark.parametrize(("crop", "flip"), [(True, True), (False, True), (True, False), (False, False)])
+@pytest.mark.parametrize("layout", ["old", "present"])
+def test_crop_and_flip_were_yes_or_no(layout, crop, flip, tmp_path):
+    content = yaml.safe_load((OLD / "ppo" / "config.yaml").read_text())
+    if layout == "present":
+        content = yaml.safe_load(settings_yaml(EXPECTED["ppo"]))
+        del content["flip_vertical"], content["quarter_turns"], content["view_size"]
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({**content, "crop": crop, "flip": flip}))
+    expected = {"crop": "random" if crop else "none", "flip": 0.5 if flip else 0.0}
+    assert read_settings(tmp_path / "config.yaml") == dataclasses.replace(EXPECTED["ppo"], **expected)
+
+
 def test_everything_opens_it(run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert read_run(run).missing == []

@@ -319,7 +319,7 @@ def test_names_of_machine_settings_exist():
 
 
 def test_without_data_the_demonstration_is_meant(tmp_path):
-    assert starting_settings(["--epochs", "9", "--no-crop"]) == preset("demo")
+    assert starting_settings(["--epochs", "9", "--crop", "none"]) == preset("demo")
     assert starting_settings(["--epochs", "9", "folder"]) == PretrainSettings()
     assert starting_settings(["--preset", "paper-svhn"]) == preset("paper-svhn")
     (tmp_path / "c.yaml").write_text("lr: 0.5\nepochs: 50")
@@ -334,7 +334,7 @@ def test_without_data_the_demonstration_is_meant(tmp_path):
         ("", False),
         ("shapes", True),
         ("--overwrite shapes", True),
-        ("--epochs 5 --crop-area 0.1 0.5 --no-flip", False),
+        ("--epochs 5 --crop-area 0.1 0.5 --flip 0", False),
         ("--epochs=5 images", True),
         ("--search.network.no-masked images", True),
         ("--search.iterations 5", False),

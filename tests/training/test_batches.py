@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coviews import ViewSettings, load_images, make_views, view_source
+from coviews import CoviewsError, Placement, Plan, ViewSettings, load_images, view_source
 from coviews.training.batches import Batches
 
 IMAGES = load_images("shapes:50", size=12).images
@@ -26,23 +26,64 @@ def test_an_epoch_sees_every_image_at_most_once_in_a_new_order():
 @pytest.mark.parametrize("ahead", [0, 1, 2, 5])
 def test_making_views_ahead_changes_nothing(ahead):
     b = batches()
-    whole = [(s, v.copy(), d) for s, v, d in b.epoch(SOURCE, 2, ahead=0)]
+    whole = [(s, [v.copy() for v in groups], d) for s, groups, d in b.epoch(SOURCE, 2, ahead=0)]
     again = list(b.epoch(SOURCE, 2, ahead=ahead))
     assert [s for s, _, _ in again] == [0, 1, 2]
-    for (_, views, drawn), (_, other, other_drawn) in zip(whole, again, strict=True):
+    for (_, (views,), plan), (_, (other,), other_plan) in zip(whole, again, strict=True):
         assert np.array_equal(views, other)
-        assert drawn == other_drawn
-    (step, views, _), *_ = b.epoch(SOURCE, 2, 2, ahead=ahead)
+        assert plan == other_plan
+    (step, (views,), _), *_ = b.epoch(SOURCE, 2, 2, ahead=ahead)
     assert step == 2
-    assert np.array_equal(views, whole[2][1])
+    assert np.array_equal(views, whole[2][1][0])
 
 
+LOCAL = ViewSettings(Placement(area=(0.05, 0.2)), ((5, 4),) * 3, threads=1)
+
+
+@pytest.mark.parametrize("local", [None, LOCAL])
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_ranks_make_together_what_one_makes(ranks):
-    one, drawn = batches().make(SOURCE, 1, 1, batches().order(1))
-    parts = [batches(rank=r, ranks=ranks).make(SOURCE, 1, 1, batches().order(1)) for r in range(ranks)]
-    assert np.array_equal(np.concatenate([views for views, _ in parts]), one)
-    assert all(d == drawn for _, d in parts)
+def test_ranks_make_together_what_one_makes(ranks, local):
+    source = view_source("uniform", views=5)
+    one, plan = batches(local=local).make(source, 1, 1, batches().order(1))
+    parts = [batches(local=local, rank=r, ranks=ranks).make(source, 1, 1, batches().order(1)) for r in range(ranks)]
+    for i, views in enumerate(one):
+        assert np.array_equal(np.concatenate([groups[i] for groups, _ in parts]), views)
+    assert all(other == plan for _, other in parts)
+
+
+def test_local_views_are_smaller_parts_with_operations_of_the_same_source():
+    source = view_source("random", views=5)
+    b = batches(local=LOCAL)
+    groups, plan = b.make(source, 1, 0, b.order(1))
+    assert [views.shape for views in groups] == [(16, 2, 12, 12, 3), (16, 3, 5, 4, 3)]
+    assert plan.sizes == ((12, 12),) * 2 + ((5, 4),) * 3
+    left, top, right, bottom = np.moveaxis(plan.boxes, -1, 0)
+    share = (right - left) * (bottom - top) / 144
+    assert share[:, :2].min() >= 0.15
+    assert share[:, 2:].max() <= 0.25
+    drawn = source.sample(16, np.random.default_rng([3, 2, 1, 0]))
+    assert np.array_equal(plan.ops, drawn.ops)
+    assert np.array_equal(plan.levels, drawn.levels)
+    # nothing of the plan depends on how its views are grouped
+    images = IMAGES[b.order(1)[:16]]
+    for v in range(5):
+        (view,) = b.views.make_groups(images, plan.of_views(v, v + 1))
+        assert np.array_equal(view[:, 0], groups[0][:, v] if v < 2 else groups[1][:, v - 2])
+
+
+def test_plans_are_joined_only_if_they_are_of_the_same_images():
+    generator = np.random.default_rng(0)
+    plan = Plan.draw(view_source("uniform", views=3), 4, (12, 12), generator)
+    assert Plan.joined([plan.of_views(0, 1), plan.of_views(1, 3)]) == plan
+    assert Plan.joined([plan]) == plan
+    for other, message in (
+        (plan[:2], "the same images"),
+        (Plan.draw(view_source("simclr"), 4, (12, 12), generator), "the same space"),
+        (Plan.draw(view_source("uniform"), 4, (12, 11), generator), "the same images"),
+        (Plan.draw(view_source("uniform", steps=3), 4, (12, 12), generator), "of 3 and of 2 operations"),
+    ):
+        with pytest.raises(CoviewsError, match=message):
+            Plan.joined([plan, other])
 
 
 def test_an_error_in_the_background_reaches_the_foreground():
@@ -55,7 +96,7 @@ def test_an_error_in_the_background_reaches_the_foreground():
 
 
 def test_a_part_of_a_batch_is_that_part_of_its_views():
-    drawn = view_source("uniform").sample(50, np.random.default_rng(0))
-    whole = make_views(IMAGES, drawn, np.random.default_rng(5))
+    views = ViewSettings(threads=1)
+    plan = views.plan(view_source("uniform"), 50, (12, 12), np.random.default_rng(0))
     part = slice(10, 25)
-    assert np.array_equal(make_views(IMAGES[part], drawn, np.random.default_rng(5), part=part), whole[part])
+    assert np.array_equal(views.make(IMAGES[part], plan[part]), views.make(IMAGES, plan)[part])

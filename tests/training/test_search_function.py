@@ -49,9 +49,8 @@ def encoder(images, views):
     optimizer = torch.optim.Adam(made.parameters(), 3e-3)
     for _ in range(12):
         for batch in np.array_split(generator.permutation(len(images)), 10):
-            drawn = UNIFORM.sample(len(batch), generator)
-            made_views = coviews.make_views(images[batch], drawn, generator, fill=views.fill, threads=1)
-            x1, x2 = coviews.to_tensors(made_views, views.mean, views.std)
+            plan = views.plan(UNIFORM, len(batch), (16, 16), generator)
+            x1, x2 = coviews.to_tensors(views.make(images[batch], plan), views.mean, views.std)
             loss = info_nce(made(x1), made(x2)).mean()
             optimizer.zero_grad()
             loss.backward()
@@ -100,7 +99,7 @@ def test_the_policy_beats_uniform_on_fresh_images_over_five_seeds(encoder, image
 def positive_cosine(encoder, images, views, source, generator):
     """The mean cosine of the two views of an image, and of views of different images."""
     batch = images[generator.permutation(len(images))[:400]]
-    made = coviews.make_views(batch, source.sample(len(batch), generator), generator, fill=views.fill, threads=1)
+    made = views.make(batch, views.plan(source, len(batch), (16, 16), generator))
     with torch.inference_mode():
         z1, z2 = (F.normalize(encoder(x), dim=1) for x in coviews.to_tensors(made, views.mean, views.std))
     similar = (z1 @ z2.T).numpy()
@@ -200,7 +199,7 @@ def test_the_scorer_equals_a_plain_computation(encoder, images, views):
         for half in (drawn[:128], drawn[128:]):
             chosen = g.choice(len(images), 128, replace=False, shuffle=False)
             assert len(set(chosen.tolist())) == 128
-            made = coviews.make_views(images[chosen], half, g, fill=views.fill)
+            made = coviews.make_views(images[chosen], coviews.Plan.draw(half, 128, (16, 16), g), fill=views.fill)
             with torch.no_grad():
                 x1, x2 = coviews.to_tensors(made, views.mean, views.std)
                 losses.append(info_nce(encoder(x1), encoder(x2), 0.5).numpy())
@@ -288,7 +287,8 @@ def test_a_loss_function_instead_of_an_encoder(images, views):
         images, losses=darkness, chance=100.0, generator=np.random.default_rng(0), settings=settings, views=views
     )
     g = np.random.default_rng(1)
-    brightness = [coviews.make_views(images[:500], s.sample(500, g), g)[:, 0].mean() for s in (policy, UNIFORM)]
+    plans = [coviews.Plan.draw(source, 500, (16, 16), g) for source in (policy, UNIFORM)]
+    brightness = [coviews.make_views(images[:500], plan)[:, 0].mean() for plan in plans]
     assert brightness[0] < 0.75 * brightness[1]
 
 

@@ -108,7 +108,7 @@ def has_data(arguments: list[str]) -> bool:
         elif not word.startswith("-"):
             return True
         elif "=" not in word and word not in _switches():
-            values = 2 if word == "--crop-area" else 1
+            values = 2 if word in ("--crop-area", "--local-area") else 1
     return False
 
 

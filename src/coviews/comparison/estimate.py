@@ -18,14 +18,14 @@ _POLICY = 1.25  # what a search costs over its encoder passes
 
 
 @dataclass(frozen=True)
-class Pace:
+class EncoderTimes:
     """What the encoder's work takes."""
 
     training: float  # seconds of a step of training
     passing: float  # seconds of an image that only passes the encoder
 
 
-def measured_pace(settings: PretrainSettings, images: ImageSet, threads: int) -> Pace:
+def measured_pace(settings: PretrainSettings, images: ImageSet, threads: int) -> EncoderTimes:
     """Time a few steps on the CPU; where there is another accelerator, a run will be faster."""
     s, before = settings, torch.get_num_threads()
     lower = torch.autocast("cpu", torch.bfloat16, enabled=s.precision == "bf16-mixed")
@@ -46,12 +46,12 @@ def measured_pace(settings: PretrainSettings, images: ImageSet, threads: int) ->
                 with torch.no_grad():
                     method.encoder(one)
 
-            return Pace(_timed(train), _timed(look) / s.batch_size)
+            return EncoderTimes(_timed(train), _timed(look) / s.batch_size)
         finally:
             torch.set_num_threads(before)
 
 
-def expected_seconds(settings: PretrainSettings, pace: Pace, images: int, tested: int) -> float:
+def expected_seconds(settings: PretrainSettings, pace: EncoderTimes, images: int, tested: int) -> float:
     """The seconds of a run on so many images, judged on so many test images; about."""
     s, passing = settings, pace.passing
     steps = images // s.batch_size

@@ -35,7 +35,7 @@ class Recipe:
         if scale == "small":
             base = small(base, SMALL_EPOCHS if epochs is None else epochs)
         elif epochs is not None:
-            base = shortened(base, epochs)
+            base = with_epochs(base, epochs)
         return changed_settings(base, self.all_rows[row])
 
     @property
@@ -55,10 +55,10 @@ def small(settings: PretrainSettings, epochs: int = SMALL_EPOCHS) -> PretrainSet
     smaller = settings.replaced(
         encoder="resnet8", batch_size=128, lr=0.12, subset=str(SMALL_IMAGES), search=PPOSettings()
     )
-    return shortened(smaller, epochs)
+    return with_epochs(smaller, epochs)
 
 
-def shortened(settings: PretrainSettings, epochs: int) -> PretrainSettings:
+def with_epochs(settings: PretrainSettings, epochs: int) -> PretrainSettings:
     """The same in so many epochs; the warm-up and the time between searches shrink with them."""
     every = min(10, max(1, epochs // 6))
     return settings.replaced(epochs=epochs, warmup_epochs=min(10, epochs // 6), search={"every": every})

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from coviews.data.class_labels import Labels, labels_of_numbers, labels_of_texts
-from coviews.data.decode import read_source
+from coviews.data.decode import decode_images
 from coviews.data.image_files import file_stamp
 from coviews.data.imageset import Broken, ImageSet
 from coviews.data.picture_reader import Header, converted, fitted
@@ -82,7 +82,7 @@ def load_arrays(source: ArrayImages, request: ImageRequest) -> ImageSet:
     same = request.size in (None, first.shape[1:3]) and request.channels in (None, first.shape[3])
     whole = len(source.parts) == 1 and first.flags.c_contiguous and len(request.indices(source)) == len(first)
     if not (same and whole):
-        images = read_source(source, request)
+        images = decode_images(source, request)
         return replace(images, broken=(*images.broken, *source.skipped))
     labels = source.labels
     return ImageSet(

@@ -15,7 +15,7 @@ from coviews.data.source import Source
 from coviews.errors import CoviewsError
 
 
-def read_source(source: Source, request: ImageRequest) -> ImageSet:
+def decode_images(source: Source, request: ImageRequest) -> ImageSet:
     """The requested images of a source, decoded; warnings are added to the request's notes."""
     indices = request.indices(source)
     with waiting(request.title("looking for decoded images")):

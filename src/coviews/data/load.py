@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coviews.data.arrays import ArrayImages, load_arrays
 from coviews.data.cache import default_cache
-from coviews.data.decode import read_source
+from coviews.data.decode import decode_images
 from coviews.data.formats import open_data
 from coviews.data.imageset import ImageSet
 from coviews.data.request import ImageRequest, checked_size
@@ -77,7 +77,7 @@ def load_images(
     )
     try:
         source = open_data(data, request)
-        images = load_arrays(source, request) if isinstance(source, ArrayImages) else read_source(source, request)
+        images = load_arrays(source, request) if isinstance(source, ArrayImages) else decode_images(source, request)
     except MemoryError as error:
         raise CoviewsError(f"not enough memory: {error}; choose a smaller size, or fewer by a limit") from error
     for note in request.notes:

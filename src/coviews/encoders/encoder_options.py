@@ -33,7 +33,7 @@ class EncoderOptions:
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
-            raise CoviewsError(f"--batch-size must be at least 1, not {self.batch_size}")
+            raise CoviewsError(f"--batch-size must be 1 or more, not {self.batch_size}")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from coviews.console.options import replaced
 from coviews.console.progress import waiting
 from coviews.encoders.architectures import check_encoder
 from coviews.encoders.frozen import device_of
-from coviews.encoders.images import move_to_device, normalisation
+from coviews.encoders.images import move_to_device, normalisation, run_settings
 from coviews.encoders.open import OpenedEncoder, open_encoder
 from coviews.errors import CoviewsError
 from coviews.evaluation.judge import judge
@@ -24,8 +24,7 @@ from coviews.evaluation.records import append_record, results_file
 from coviews.evaluation.text_tables import as_text, result_tables
 from coviews.evaluation.train_and_test import choose_data, data_label, warn_if_shared
 from coviews.ops.engine import AREA
-from coviews.runs.folder import Run
-from coviews.runs.settings import FROM_PYTHON, PretrainSettings
+from coviews.runs.settings import FROM_PYTHON
 
 _PUBLISHED = 128  # pixels below which published weights, which are made for about 224, say little about an image
 
@@ -96,16 +95,16 @@ def evaluate(
     own = isinstance(source, nn.Module)
     if own and options.device != "auto":
         raise CoviewsError(f"a module of your own is evaluated where it is: move it to {options.device} beforehand")
-    opened = _open(source, options)
-    _check_weights(opened.encoder, "the encoder" if own else str(source))
-    settings = _run_settings(opened)
-    file = results_file(opened.run if settings else None, options.out)
+    model = _open(source, options)
+    _check_weights(model.encoder, "the encoder" if own else str(source))
+    settings = run_settings(model)
+    file = results_file(model.run if settings else None, options.out)
 
     # the images
-    sets = choose_data(opened, settings, data, test_data, options)
+    sets = choose_data(model, settings, data, test_data, options)
     train, test = sets.load(
-        opened.size if options.size is None else options.size,
-        opened.channels,
+        model.size if options.size is None else options.size,
+        model.channels,
         root=options.data_root or (settings.data_root if settings else "data"),
         cache=options.cache or (settings.cache if settings else None),
         download=options.download,
@@ -113,20 +112,20 @@ def evaluate(
     )
     _, height, width, channels = train.images.shape
     if not own and options.size is None and not Path(str(source)).exists():
-        _warn_if_small(opened.name, height, width)
+        _warn_if_small(model.name, height, width)
     try:
-        check_encoder(opened.encoder, (height, width), channels, opened.name)
+        check_encoder(model.encoder, (height, width), channels, model.name)
     except CoviewsError as error:
         raise CoviewsError(f"{error}; --size sets the side of the images") from error
     with waiting("comparing training and test images" if options.progress else ""):
         warn_if_shared(train, test)
 
     # the measures
-    device = device_of(opened.encoder) if own else move_to_device(opened.encoder, options.device)
-    mean, std = normalisation(opened, train)
+    device = device_of(model.encoder) if own else move_to_device(model.encoder, options.device)
+    mean, std = normalisation(model, train)
     results = judge(
-        opened.encoder, train, test, options, mean=mean, std=std, device=device,
-        untrained=opened.untrained((height, width), channels) if options.baselines and not own else None,
+        model.encoder, train, test, options, mean=mean, std=std, device=device,
+        untrained=model.untrained((height, width), channels) if options.baselines and not own else None,
         crop=AREA if settings is None else None if settings.crop == "none" else settings.crop_area,
         flip=0.5 if settings is None else settings.flip,
     )  # fmt: skip
@@ -136,8 +135,8 @@ def evaluate(
     evaluation = Evaluation(
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         version=coviews.__version__,
-        source=f"{FROM_PYTHON}{opened.name}" if own else str(source),
-        encoder=opened.name,
+        source=f"{FROM_PYTHON}{model.name}" if own else str(source),
+        encoder=model.name,
         data=data_label(sets.data),
         test_data=None if sets.test_data is None else data_label(sets.test_data),
         options={
@@ -145,7 +144,7 @@ def evaluate(
             "finetune": [f"{100 * fraction:g}%" for fraction in options.fractions],
             "baselines": options.baselines, "seed": options.seed, "size": [height, width], "channels": channels,
             "subset": sets.subset, "subset_seed": sets.subset_seed, "batch_size": options.batch_size,
-            "device": str(device), "epoch": opened.epoch, "epochs": None if settings is None else settings.epochs,
+            "device": str(device), "epoch": model.epoch, "epochs": None if settings is None else settings.epochs,
         },
         results=results,
         file=file,
@@ -156,10 +155,10 @@ def evaluate(
 def _open(source: str | Path | nn.Module, options: EvaluateOptions) -> OpenedEncoder:
     if isinstance(source, nn.Module):
         return OpenedEncoder(source, type(source).__name__, None, None, getattr(source, "normalisation", None))
-    opened = open_encoder(source, architecture=options.architecture, size=options.size, download=options.download)
-    if options.architecture not in (None, opened.name):
-        raise CoviewsError(f"{source} is of the encoder {opened.name}, not of {options.architecture}")
-    return opened
+    model = open_encoder(source, architecture=options.architecture, size=options.size, download=options.download)
+    if options.architecture not in (None, model.name):
+        raise CoviewsError(f"{source} is of the encoder {model.name}, not of {options.architecture}")
+    return model
 
 
 def _check_weights(encoder: nn.Module, name: str) -> None:
@@ -168,13 +167,6 @@ def _check_weights(encoder: nn.Module, name: str) -> None:
             raise CoviewsError(
                 f"{name} holds weights that are not finite ({key}): its training diverged, try an earlier checkpoint"
             )
-
-
-def _run_settings(opened: OpenedEncoder) -> PretrainSettings | None:
-    """The settings of the run that the encoder is of."""
-    if opened.run is None or not (opened.run / "config.yaml").is_file():
-        return None
-    return Run.open(opened.run, writes=False).settings
 
 
 def _warn_if_small(name: str, height: int, width: int) -> None:

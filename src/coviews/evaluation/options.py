@@ -3,18 +3,19 @@
 import math
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import tyro
 
+from coviews.console.options import Int, MaybePath, Text
+from coviews.encoders.encoder_options import EncoderOptions
 from coviews.errors import CoviewsError
 
 K, TEMPERATURE = 200, 0.1  # of kNN, as in the paper
 
 
-@dataclass(frozen=True)
-class EvaluateOptions:
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(EncoderOptions):
     """How an encoder is evaluated."""
 
     k: int = K
@@ -31,37 +32,24 @@ class EvaluateOptions:
     """Measure the untrained encoder and raw pixels too."""
     seed: int = 0
     """For all that is drawn."""
-    architecture: Annotated[str | None, tyro.conf.arg(metavar="STR")] = None
-    """The name of the encoder that a state dict is of, such as resnet50."""
-    size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    size: Int = None
     """The side of the images in pixels; by default that of the encoder's training, or their own."""
-    subset: Annotated[str | int | None, tyro.conf.arg(metavar="STR")] = None
+    subset: Text = None
     """Learn from a part: '10%' or a number of images; of a run's own data by default what the run took."""
-    subset_seed: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    subset_seed: Int = None
     """Chooses the subset."""
-    data_root: Annotated[Path | str | None, tyro.conf.arg(metavar="PATH")] = None
-    """Where known sets are; by default as in the run, or 'data'."""
-    download: bool = False
-    """Fetch a known set, or published weights."""
-    cache: Annotated[Path | str | None, tyro.conf.arg(metavar="PATH")] = None
-    """Where images that do not fit into memory are kept decoded."""
-    batch_size: int = 256
-    """Images that pass the encoder at once."""
-    device: str = "auto"
-    """auto, cpu, cuda or mps."""
-    out: Annotated[Path | str | None, tyro.conf.arg(metavar="PATH")] = None
+    out: MaybePath = None
     """The file that the results are added to, one line of JSON; by default evaluations.jsonl in the run."""
-    progress: bool = True
-    """Show what is going on where it takes long."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for share in self.finetune:
             fraction(share)
         if self.k < 1:
             raise CoviewsError(f"k must be at least 1 neighbour, not {self.k}")
         if not 0 < self.temperature < math.inf:
             raise CoviewsError(f"the temperature must be above 0, not {self.temperature}")
-        for name, least in (("seed", 0), ("batch_size", 1), ("size", 1)):
+        for name, least in (("seed", 0), ("size", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise CoviewsError(f"--{name.replace('_', '-')} must be {least} or more, not {value}")

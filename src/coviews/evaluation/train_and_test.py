@@ -46,12 +46,12 @@ class TrainAndTest:
 
 
 def choose_data(
-    opened: OpenedEncoder, settings: PretrainSettings | None, data: Any, test_data: Any, options: EvaluateOptions
+    model: OpenedEncoder, settings: PretrainSettings | None, data: Any, test_data: Any, options: EvaluateOptions
 ) -> TrainAndTest:
     """The data that are asked for; without `data`, what the run was trained on and judged by."""
     if data is not None:
         return TrainAndTest(data, test_data, options.subset, options.subset_seed or 0, of_run=False)
-    data = own_data(opened)
+    data = own_data(model)
     assert settings is not None
     return TrainAndTest(
         data,

@@ -1,11 +1,13 @@
-"""The contract of a method: an encoder with a projector, a loss for each pair of views, and a way to compare views."""
+"""The contract of a method: an encoder with a projector, a loss for each image's views, and a way to compare views."""
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from coviews.errors import CoviewsError
@@ -21,6 +23,8 @@ class MethodSettings:
     """What the method is called on the command line."""
     reveals_hardness: ClassVar[bool] = False
     """Whether the training loss of a pair tells how hard the pair is: it has a known level for unrelated views."""
+    takes_many_views: ClassVar[bool] = False
+    """Whether the method learns from any number of views of each image, of several sizes; if not, from two."""
 
     temperature: float = 0.5
     """Of the contrastive loss, or, where the method has another loss, of the loss that compares views."""
@@ -46,15 +50,15 @@ class MethodSettings:
 
 
 class Losses(NamedTuple):
-    """What one pass over a batch of pairs gives; n pairs are this process's, N those of all."""
+    """The results of one pass over a batch; n images are this process's, N those of all; each has V views."""
 
-    each: Tensor  # (N,) with gradient: the loss of every pair of the whole batch, the same on every process
-    embedding: Tensor  # (2n, D) unit vectors without gradient, first views first: shows a collapse
-    keys: Tensor | None = None  # (2N, D) what after_step will remember
+    each: Tensor  # (N,) with gradient: the loss of every image of the whole batch, the same on every process
+    embedding: Tensor  # (Vn, D) unit vectors without gradient, first views first: shows a collapse
+    keys: Tensor | None = None  # what after_step will remember: keys (2N, D), or a mean (D,)
 
 
 class Method(nn.Module, ABC):
-    """A way to learn from pairs of views.
+    """A way to learn from two or more views of each image.
 
     `losses`, `embed` and `compare` change nothing but BatchNorm's statistics in train mode. What a step changes
     besides the trained weights is changed by `after_step`.
@@ -80,7 +84,7 @@ class Method(nn.Module, ABC):
 
     @abstractmethod
     def losses(self, views: Sequence[Tensor]) -> Losses:
-        """The loss of each image's views, a list of (n, C, H, W)."""
+        """The loss of each image's views, a list of (n, C, H, W); smaller ones are local views and come last."""
 
     def forward(self, views: Sequence[Tensor]) -> Losses:
         """The same as `losses`: DDP knows only this name."""
@@ -105,12 +109,30 @@ class Method(nn.Module, ABC):
         """Projections (N, D) of views (N, C, H, W), in float32 whatever the precision of the layers."""
         return self.projector(self.encoder(x)).float()
 
+    def project_views(self, views: Sequence[Tensor]) -> Tensor:
+        """Projections (Vn, D) of V views (n, C, H, W), first views first, in float32."""
+        return self.projector(encode_views(self.encoder, views)).float()
+
+
+def encode_views(encoder: nn.Module, views: Sequence[Tensor]) -> Tensor:
+    """Features (Vn, F) of V views (n, C, H, W), first views first, by one pass for each size."""
+    groups = [list(group) for _, group in itertools.groupby(views, lambda view: view.shape[1:])]
+    features = [encoder(torch.cat(group)) for group in groups]
+    return torch.cat(features) if len(features) > 1 else features[0]
+
 
 def pair(views: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """The two views of each image, for methods that learn from pairs."""
     if len(views) != 2:
         raise CoviewsError(f"this method learns from two views of each image, not from {len(views)}")
     return views[0], views[1]
+
+
+def several(views: Sequence[Tensor]) -> int:
+    """The number of views of each image, for methods that learn from two or more."""
+    if len(views) < 2:
+        raise CoviewsError(f"this method learns from two views of each image or more, not from {len(views)}")
+    return len(views)
 
 
 def swapped(both: Tensor) -> Tensor:

@@ -121,7 +121,7 @@ def random_crops(
     operations = space(STANDARD)
     identity = np.full((n, views, 1), operations.identity, np.int16)
     placed = placement.draw(n, views, 1, size, generator)
-    return make_views(images, Plan(operations, size, identity, identity, *placed))
+    return make_views(images, Plan(operations, size, identity, np.zeros_like(identity), *placed))
 
 
 def _orientations(plan: Plan) -> NDArray[np.int8]:

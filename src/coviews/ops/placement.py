@@ -51,7 +51,7 @@ class Placement:
             raise unknown("crop", self.crop, CROPS)
         if not 0 < self.area[0] <= self.area[1] <= 1:
             raise CoviewsError(f"the crop's area must be a range within 0..1, such as (0.2, 1), not {self.area}")
-        if not 0 < self.ratio[0] <= self.ratio[1]:
+        if not 0 < self.ratio[0] <= self.ratio[1] < np.inf:
             raise CoviewsError(f"the crop's aspect must be a range such as (0.75, 1.33), not {self.ratio}")
         for name, title in (("flip", "a flip"), ("flip_vertical", "a vertical flip"), ("quarter_turns", "a turn")):
             if not 0 <= getattr(self, name) <= 1:

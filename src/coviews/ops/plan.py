@@ -1,6 +1,7 @@
 """The plan: all that is done to each view of each image, drawn before the engine runs."""
 
 import json
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,10 @@ LARGEST_VIEW = 4096  # pixels a side
 
 Size = tuple[int, int]  # height and width
 
-# the arrays of a plan, with their number of axes and their type
-_ARRAYS: dict[str, tuple[int, Any]] = {
-    "ops": (3, np.int16), "levels": (3, np.int16), "boxes": (3, np.int32), "flips": (2, np.bool_),
-    "vertical_flips": (2, np.bool_), "turns": (2, np.int8), "spots": (4, np.float64),
+# the arrays of a plan, with their type
+_ARRAYS: dict[str, type[np.generic]] = {
+    "ops": np.int16, "levels": np.int16, "boxes": np.int32, "flips": np.bool_, "vertical_flips": np.bool_,
+    "turns": np.int8, "spots": np.float64,
 }  # fmt: skip
 
 
@@ -45,14 +46,20 @@ class Plan:
     sizes: tuple[Size, ...] = field(default=())  # (V) of the views; those of the image if empty
 
     def __post_init__(self) -> None:
-        for name, (axes, kind) in _ARRAYS.items():
-            array = np.array(getattr(self, name), kind)  # a read-only copy: the kernels rely on what was checked
-            if array.ndim != axes or array.shape[:2] != np.shape(self.ops)[:2]:
+        for name, kind in _ARRAYS.items():
+            array = _typed(name, getattr(self, name), kind)  # a read-only copy: the kernels rely on what was checked
+            if array.shape != _shape(name, np.shape(self.ops)):
                 raise CoviewsError(f"the plan's {name} have the shape {array.shape}, which does not fit its operations")
             array.flags.writeable = False
             object.__setattr__(self, name, array)
-        if not self.sizes:
-            object.__setattr__(self, "sizes", (self.image_size,) * self.views)
+        try:
+            height, width = map(operator.index, self.image_size)
+            sizes = tuple((operator.index(h), operator.index(w)) for h, w in self.sizes)
+        except (TypeError, ValueError) as error:
+            message = f"sizes must be heights and widths, not {self.image_size} (image) and {self.sizes} (views)"
+            raise CoviewsError(message) from error
+        object.__setattr__(self, "image_size", (height, width))
+        object.__setattr__(self, "sizes", sizes or ((height, width),) * self.views)
         self._check()
 
     def _check(self) -> None:
@@ -61,6 +68,8 @@ class Plan:
             array = getattr(self, name)
             if array.size and (array.min() < 0 or array.max() >= limit):
                 raise CoviewsError(f"the plan's {name} must be 0..{limit - 1}, not {array.min()} to {array.max()}")
+        if not ((self.spots >= 0) & (self.spots <= 1)).all():
+            raise CoviewsError("the plan's spots must be in 0..1, as shares of width and height")
         left, top, right, bottom = np.moveaxis(self.boxes, -1, 0)
         outside = (left < 0) | (top < 0) | (right > width) | (bottom > height) | (left >= right) | (top >= bottom)
         if outside.any():
@@ -102,6 +111,18 @@ class Plan:
 
     @classmethod
     def joined(cls, plans: "Sequence[Plan]") -> "Plan":
+        """One plan with the views of several plans of the same images, in their order."""
+        first, *others = plans
+        for other in others:
+            if (other.space, other.image_size, len(other)) != (first.space, first.image_size, len(first)):
+                raise CoviewsError("only plans of the same images with the same space can be joined")
+            if other.steps != first.steps:
+                raise CoviewsError(f"views of {other.steps} and of {first.steps} operations cannot be in one plan")
+        arrays: dict[str, Any] = {n: np.concatenate([getattr(plan, n) for plan in plans], 1) for n in _ARRAYS}
+        return replace(first, sizes=tuple(size for plan in plans for size in plan.sizes), **arrays)
+
+    @classmethod
+    def stacked(cls, plans: "Sequence[Plan]") -> "Plan":
         """One plan of the images of several ones, which are alike in all else."""
         arrays: Any = {name: np.concatenate([getattr(plan, name) for plan in plans]) for name in _ARRAYS}
         return replace(plans[0], **arrays)
@@ -150,13 +171,13 @@ class Plan:
         parts += [] if box == [0, 0, width, height] else [f"crop {' '.join(map(str, box))}"]
         parts += ["mirrored"] if self.flips[b, v] else []
         parts += ["upside down"] if self.vertical_flips[b, v] else []
-        parts += [f"turned {90 * self.turns[b, v]} deg"] if self.turns[b, v] else []
+        parts += [f"turned {90 * int(self.turns[b, v])} deg"] if self.turns[b, v] else []
         return ", ".join(parts)
 
     def to_json(self) -> str:
         """A JSON object: the space by its name and number of levels, sizes, and the arrays as lists."""
         arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
-        described = {"space": self.space.name, "number_of_levels": self.space.levels}
+        described = {"space": self.space.name, "number_of_levels": self.space.levels, "steps": self.steps}
         return json.dumps({**described, "image_size": self.image_size, "sizes": self.sizes, **arrays})
 
     @classmethod
@@ -164,12 +185,12 @@ class Plan:
         """The inverse of `to_json`, for the built-in spaces."""
         try:
             data = json.loads(text)
-            sizes = tuple((int(h), int(w)) for h, w in data["sizes"])
-            height, width = data["image_size"]
-            shape = np.shape(data["ops"])
-            arrays: Any = {n: np.reshape(np.array(data[n], kind), _shape(n, shape)) for n, (_, kind) in _ARRAYS.items()}
-            ops = space(data["space"], levels=data["number_of_levels"])
-            return cls(ops, (int(height), int(width)), **arrays, sizes=sizes)
+            arrays = {name: data[name] for name in _ARRAYS}
+            if not data["ops"]:  # the lists of no image have no shape
+                empty = (0, len(data["sizes"]), data["steps"])
+                arrays = {name: np.reshape(data[name], _shape(name, empty)) for name in _ARRAYS}
+            operations = space(data["space"], levels=data["number_of_levels"])
+            return cls(operations, data["image_size"], **arrays, sizes=data["sizes"])
         except CoviewsError:
             raise
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RecursionError) as error:
@@ -178,5 +199,21 @@ class Plan:
 
 def _shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of one of the arrays, given that of the operations (B, V, S)."""
+    if len(shape) != 3:
+        raise CoviewsError(f"the plan's ops must have the shape (images, views, steps), not {shape}")
     b, v, s = shape
     return {"boxes": (b, v, 4), "spots": (b, v, s, 2), "ops": shape, "levels": shape}.get(name, (b, v))
+
+
+def _typed(name: str, values: Any, kind: type[np.generic]) -> NDArray[Any]:
+    """A copy of one of the arrays in its type, or an error if that would change a value."""
+    try:
+        array = np.array(values)
+        with np.errstate(invalid="ignore"):
+            typed = array.astype(kind)
+        if np.array_equal(typed, array):
+            return typed
+    except (OverflowError, TypeError, ValueError):
+        pass
+    words = {"b": "true or false", "i": "whole numbers", "f": "numbers"}[np.dtype(kind).kind]
+    raise CoviewsError(f"the plan's {name} must be {words} ({np.dtype(kind)})")

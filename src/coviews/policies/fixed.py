@@ -49,7 +49,7 @@ class Binned:
 
 
 @dataclass(frozen=True)
-class SimCLR:
+class SimCLRRecipe:
     """The hand-tuned recipe: with p = 0.8 four colour changes in any order, then grey with p = 0.2."""
 
     views: int = 2
@@ -104,7 +104,7 @@ def _trivialaugment(views: int = 2) -> ViewSource:
 
 def _simclr(views: int = 2, jitter: float = 0.8, grey: float = 0.2) -> ViewSource:
     """The hand-tuned recipe: with probability 0.8 colour jitter (four changes in any order), with 0.2 grey."""
-    return SimCLR(views, jitter, grey)
+    return SimCLRRecipe(views, jitter, grey)
 
 
 FIXED: dict[str, Callable[..., ViewSource]] = {
@@ -143,7 +143,7 @@ def _check_option(name: str, value: object) -> None:
 
 # ------------------------------------------------------------------------- as plain JSON, without their space
 
-_KINDS: dict[str, type] = {"uniform": Uniform, "binned": Binned, "simclr": SimCLR}
+_KINDS: dict[str, type] = {"uniform": Uniform, "binned": Binned, "simclr": SimCLRRecipe}
 _MOST = 64  # steps or views: a file with more is damaged
 
 
@@ -174,4 +174,4 @@ def read_source(description: dict[str, Any], space: Space) -> ViewSource:
             raise CoviewsError(
                 f"the bin of a magnitude must be 0..30 of 61 levels, not {magnitude!r} of {space.levels}"
             )
-    return SimCLR(**options) if name == "simclr" else _KINDS[name](space=space, **options)
+    return SimCLRRecipe(**options) if name == "simclr" else _KINDS[name](space=space, **options)

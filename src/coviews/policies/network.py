@@ -45,7 +45,7 @@ class NetworkSettings:
         return cls(hidden=512, embedding=128, conditioned=False, masked=False)
 
 
-class Evaluation(NamedTuple):
+class Likelihood(NamedTuple):
     """How likely given subpolicies are."""
 
     log_prob: Array  # (n,), of all operations and levels of all views together
@@ -134,7 +134,7 @@ class PolicyNetwork:
                     sequences.append(ops[:, t], levels[:, t])
         return ops.reshape(n, self.views, self.steps), levels.reshape(n, self.views, self.steps)
 
-    def evaluate(self, ops: NDArray[np.integer], levels: NDArray[np.integer]) -> Evaluation:
+    def evaluate(self, ops: NDArray[np.integer], levels: NDArray[np.integer]) -> Likelihood:
         """How likely these operations and levels, each (n, V, S), are: all steps at once, given those before.
 
         The gradient is that at the present weights: ask for it before they change.
@@ -188,7 +188,7 @@ class PolicyNetwork:
             _write_input_gradient(w, inputs.T @ d_gates.reshape(-1, 4 * h), d)
             return flat
 
-        return Evaluation(
+        return Likelihood(
             log_prob.reshape(length, n, -1).sum((0, 2)), entropy.reshape(length, n, -1).mean((0, 2)), gradient
         )
 

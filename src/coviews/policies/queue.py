@@ -73,7 +73,7 @@ class PolicyQueue:
             Plan.draw(policy, len(images), image_size, generator, placement, sizes)
             for policy, images in zip(self.policies, parts, strict=True)
         ]
-        return Plan.joined(plans)[np.argsort(np.concatenate(parts))]
+        return Plan.stacked(plans)[np.argsort(np.concatenate(parts))]
 
     def _parts(self, n: int, generator: np.random.Generator) -> list[NDArray[np.int64]]:
         """Draw the policy of each of n images: the images of each policy, the newest first."""

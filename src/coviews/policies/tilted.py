@@ -223,7 +223,7 @@ class TiltedPolicy:
         for drawn, _, targets, indices in self._accepted(n, 1, draw, generator):
             plans.append(drawn[indices])
             places.append(targets)
-        return Plan.joined(plans)[np.argsort(np.concatenate(places))]
+        return Plan.stacked(plans)[np.argsort(np.concatenate(places))]
 
     def _accepted(
         self, n: int, units: int, draw: "Callable[[int], tuple[Drawn, Numbers]]", generator: np.random.Generator

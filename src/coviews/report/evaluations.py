@@ -8,7 +8,7 @@ from coviews.evaluation.measures import MEASURES, accuracy_measures, class_measu
 from coviews.report.charts import Chart, Matrix
 from coviews.report.record import RunRecord, number
 from coviews.report.rendering import HtmlTable, render
-from coviews.report.summary import Fact, accuracy, results_of
+from coviews.report.summary import Fact, recorded_accuracy, results_of
 
 _CLASSES = 100  # more make no readable matrix
 
@@ -40,7 +40,7 @@ def _accuracies(run: RunRecord) -> HtmlTable:
         baselines = results.get("baselines")
         others = baselines.items() if isinstance(baselines, dict) else ()
         for name, part in (("this encoder", results), *others):
-            shares = {m.name: accuracy(part, m.name) for m in measures}
+            shares = {m.name: recorded_accuracy(part, m.name) for m in measures}
             if any(share is not None for share in shares.values()):
                 rows.append(([label, title_of(str(name))], shares))
     columns = [m for m in measures if any(shares[m.name] is not None for _, shares in rows)]
@@ -52,7 +52,7 @@ def _facts(results: dict[str, Any]) -> list[Fact]:
     """A card for each measure of an evaluation; fine-tuning has one for each share of the labels."""
     facts = []
     for measure in accuracy_measures(main_first=True):
-        share = accuracy(results, measure.name)
+        share = recorded_accuracy(results, measure.name)
         if share is not None:
             facts.append(Fact(measure.heading, _percent(share)))
     tuned = results.get("finetune")

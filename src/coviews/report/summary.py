@@ -53,7 +53,7 @@ def data_name(run: RunRecord) -> str:
     return str(run.config.get("data", "unknown images"))
 
 
-def accuracy(evaluation: Any, name: str) -> float | None:
+def recorded_accuracy(evaluation: Any, name: str) -> float | None:
     """An accuracy in 0..1, whether the results hold a number by this name or a dict with the accuracy."""
     if not isinstance(evaluation, dict):
         return None
@@ -85,7 +85,7 @@ def _quality(run: RunRecord) -> Fact | None:
 
 def _evaluated(run: RunRecord) -> Fact | None:
     for evaluation in reversed(run.evaluations):
-        share = accuracy(results_of(evaluation), MAIN)
+        share = recorded_accuracy(results_of(evaluation), MAIN)
         if share is not None:
             return Fact(MEASURES[MAIN].heading, f"{100 * share:.1f} %", "of the last evaluation")
     return None

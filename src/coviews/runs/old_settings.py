@@ -1,4 +1,4 @@
-"""Settings as version 0.1.0 wrote them: runs, presets and results of that version still open."""
+"""Settings as earlier versions wrote them: their runs, presets and results still open."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,20 +24,26 @@ MOVED = {
 }  # fmt: skip
 
 
-def is_old(content: Mapping[str, Any]) -> bool:
-    """Whether settings are of version 0.1.0: they name something that only that version had."""
-    search = content.get("search")
-    within = [f"search.{name}" for name in search] if isinstance(search, Mapping) else []
-    return any(name in MOVED for name in (*content, *within))
-
-
 def translated(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The same choices as this version calls them."""
+    """The same choices as this version calls them; those of this version are left as they are."""
     now = dict(content)
     if type(now.get("crop")) is bool:
         now["crop"] = "random" if now["crop"] else "none"
     if type(now.get("flip")) is bool:
         now["flip"] = 0.5 if now["flip"] else 0.0
+    return _nested(now) if _is_flat(now) else now
+
+
+def _is_flat(content: Mapping[str, Any]) -> bool:
+    """Whether settings have the layout of version 0.1.0: they name something that only that version had."""
+    search = content.get("search")
+    within = [f"search.{name}" for name in search] if isinstance(search, Mapping) else []
+    return any(name in MOVED for name in (*content, *within))
+
+
+def _nested(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the layout of 0.1.0 with the options of the method and of the search in mappings of their own."""
+    now = dict(content)
     options = {name: now.pop(name) for name in _METHOD_OPTIONS if name in now}
     options = {name: value for name, value in options.items() if value is not None}  # None was the method's default
     if "method" in now:

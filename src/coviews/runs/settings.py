@@ -23,6 +23,8 @@ from coviews.searching.known import SEARCHES
 from coviews.searching.loss_table import TableSettings
 from coviews.searching.settings import SearchSettings
 
+LOCAL_AREA = (0.05, 0.4)  # the least and largest area of a local view
+LEAST_LOCAL = 8  # pixels a side, where the size of local views is not given
 VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
 ACCELERATORS = ("auto", "cpu", "cuda", "mps")
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
@@ -37,7 +39,7 @@ OF_THE_MACHINE = frozenset(
 _LEAST = {
     "epochs": 1, "batch_size": 2, "warmup_epochs": 0, "queue_size": 1, "lr_warmup_epochs": 0, "hard_views": 2,
     "knn_every": 0, "keep_every": 0, "devices": 1, "num_nodes": 1, "seed": 0, "subset_seed": 0, "magnitude": 0,
-    "size": 1, "threads": 1, "view_size": 1,
+    "size": 1, "threads": 1, "view_size": 1, "views_global": 1, "views_local": 0, "local_size": 1,
 }  # fmt: skip
 
 
@@ -99,6 +101,15 @@ class PretrainSettings:
     """The probability that a view is turned by 90, 180 or 270 degrees; for images without an up."""
     view_size: int | None = None
     """The side of the views in pixels, if not that of the stored images (--size)."""
+    views_global: int = 2
+    """Views of each image. More than two need a method that learns from them (simclr, dino), and views that are not
+    learned."""
+    views_local: int = 0
+    """Further views of each image that are smaller and show a small part of it (multi-crop)."""
+    local_size: int | None = None
+    """The side of local views in pixels; by default 3/7 of that of the others, at least 8."""
+    local_area: tuple[float, float] = LOCAL_AREA
+    """The least and largest area of local views, as shares of the image."""
 
     epochs: int = 200
     batch_size: int = 256
@@ -161,6 +172,7 @@ class PretrainSettings:
         if self.views not in VIEWS and not self.views.endswith(".safetensors"):
             raise unknown("view source", self.views, VIEWS)
         self._check_numbers()
+        self._check_views()
         self.method.check_batch(self.batch_size)
         if self.batch_size % (self.devices * self.num_nodes):
             raise CoviewsError(
@@ -189,11 +201,30 @@ class PretrainSettings:
             raise CoviewsError(f"--sgd-momentum must be from 0 to below 1, not {self.sgd_momentum}")
         if not 0 < self.queue_p < 1:
             raise CoviewsError(f"--queue-p must be between 0 and 1, not {self.queue_p}")
-        if not 0 < self.crop_area[0] <= self.crop_area[1] <= 1:
-            raise CoviewsError(f"--crop-area must be a range within 0..1, such as 0.2 1.0, not {self.crop_area}")
+        for name, example in (("crop_area", "0.2 1.0"), ("local_area", "0.05 0.4")):
+            low, high = getattr(self, name)
+            if not 0 < low <= high <= 1:
+                raise CoviewsError(f"{flag(name)} must be a range within 0..1, such as {example}, not {(low, high)}")
         for name in ("flip", "flip_vertical", "quarter_turns"):
             if not 0 <= getattr(self, name) <= 1:
                 raise CoviewsError(f"{flag(name)} is a probability in 0..1, not {getattr(self, name)}")
+
+    def _check_views(self) -> None:
+        if (self.views_global, self.views_local) == (2, 0):
+            return
+        if self.view_count < 2:
+            raise CoviewsError("there must be two views of each image or more: raise --views-global or --views-local")
+        if self.views not in FIXED:
+            learned = "hardviews chooses" if self.views == "hardviews" else "learned views are"
+            raise CoviewsError(
+                f"{learned} pairs: use --views {', '.join(FIXED)}, or leave out --views-global and --views-local"
+            )
+        if not self.method.takes_many_views:
+            able = [name for name, method in METHODS.items() if method.settings_type.takes_many_views]
+            raise CoviewsError(
+                f"{self.method.name} learns from two views of each image: use --method {' or '.join(able)}, or leave "
+                "out --views-global and --views-local"
+            )
 
     def _check_search(self) -> None:
         self.search.check()
@@ -239,9 +270,33 @@ class PretrainSettings:
 
     @property
     def view_sizes(self) -> tuple[tuple[int, int], ...]:
-        """The height and width of each view; empty if those of the images."""
-        count = self.hard_views if self.views == "hardviews" else 2
+        """The height and width of each view that is not local; empty if those of the images."""
+        count = self.hard_views if self.views == "hardviews" else self.views_global
         return () if self.view_size is None else ((self.view_size, self.view_size),) * count
+
+    @property
+    def view_count(self) -> int:
+        """How many views of each image there are in a step, local ones included."""
+        return self.views_global + self.views_local
+
+    @property
+    def local_placement(self) -> Placement:
+        """The same as `placement` for local views, which are always random parts of the image."""
+        return dataclasses.replace(self.placement, crop="random", area=self.local_area)
+
+    def local_sizes(self, image_size: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+        """The height and width of each local view of images of this height and width."""
+        if not self.views_local:
+            return ()
+        height, width = self.view_sizes[0] if self.view_sizes else image_size
+        sides = (max(LEAST_LOCAL, round(3 * side / 7)) for side in (height, width))
+        h, w = sides if self.local_size is None else (self.local_size, self.local_size)
+        if h > height or w > width or (h, w) == (height, width):
+            raise CoviewsError(
+                f"local views of {h} x {w} pixels must be smaller than the other views of {height} x {width}: give "
+                "another --local-size, or a larger --view-size"
+            )
+        return ((h, w),) * self.views_local
 
     def first_source(self) -> ViewSource:
         """Who makes the views before a policy is learned."""

@@ -14,7 +14,7 @@ import yaml
 
 from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS, method_settings
-from coviews.runs.old_settings import MOVED, is_old, translated
+from coviews.runs.old_settings import MOVED, translated
 from coviews.runs.settings import PretrainSettings
 from coviews.searching.known import SEARCHES, default_search, search_settings
 
@@ -51,11 +51,10 @@ def parse_settings(text: str, where: str) -> PretrainSettings:
 
 
 def settings_of(content: Any, where: str, default: PretrainSettings | None = None) -> PretrainSettings:
-    """Settings from a plain mapping, of this version or of 0.1.0; errors name `where` it is from."""
+    """Settings from a plain mapping, of this version or an earlier one; errors name `where` it is from."""
     try:
-        if isinstance(content, dict) and is_old(content):
-            content = translated(content)
-        return changed_settings(default or PretrainSettings(), {} if content is None else content)
+        content = translated(content) if isinstance(content, dict) else {} if content is None else content
+        return changed_settings(default or PretrainSettings(), content)
     except CoviewsError as error:
         raise CoviewsError(f"{where}: {error}") from error
 

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ class Batches:
     views: ViewSettings
     rank: int = 0
     ranks: int = 1
+    local: ViewSettings | None = None  # of the source's last views, as many as it has sizes
 
     @property
     def steps(self) -> int:
@@ -39,21 +40,31 @@ class Batches:
         """The order of the images in an epoch."""
         return np.random.default_rng([self.seed, ORDER, epoch]).permutation(len(self.images))
 
-    def make(
-        self, source: ViewSource, epoch: int, step: int, order: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint8], Plan]:
-        """This rank's views (n, V, H, W, C) of a step, and what was done to the whole batch."""
-        generator = np.random.default_rng([self.seed, VIEWS, epoch, step])
-        plan = self.views.plan(source, self.size, (self.images.shape[1], self.images.shape[2]), generator)
+    def make(self, source: ViewSource, epoch: int, step: int, order: NDArray[np.int64]) -> tuple[list[Images], Plan]:
+        """This rank's views of a step, an array (n, V, H, W, C) for each size, and the plan of the whole batch."""
+        plan = self.plan(source, np.random.default_rng([self.seed, VIEWS, epoch, step]))
         share = self.size // self.ranks
         part = slice(self.rank * share, (self.rank + 1) * share)
         indices = order[step * self.size : (step + 1) * self.size][part]
-        return self.views.make(self.images[indices], plan[part]), plan
+        return self.views.make_groups(self.images[indices], plan[part]), plan
+
+    def plan(self, source: ViewSource, generator: np.random.Generator) -> Plan:
+        """The plan of a whole batch: the local views come last, and are placed by their own settings."""
+        image_size = (self.images.shape[1], self.images.shape[2])
+        if self.local is None:
+            return self.views.plan(source, self.size, image_size, generator)
+        subpolicies = source.sample(self.size, generator)
+        first_local = subpolicies.views - len(self.local.sizes)
+        plans = []
+        for views, part in ((self.views, slice(first_local)), (self.local, slice(first_local, None))):
+            some = replace(subpolicies, ops=subpolicies.ops[:, part], levels=subpolicies.levels[:, part])
+            plans.append(views.plan(some, self.size, image_size, generator))
+        return Plan.joined(plans)
 
     def epoch(
         self, source: ViewSource, epoch: int, first: int = 0, *, ahead: int = 1
-    ) -> Iterator[tuple[int, NDArray[np.uint8], Plan]]:
-        """From step `first` on: the step, its views, and what was done to them.
+    ) -> Iterator[tuple[int, list[Images], Plan]]:
+        """From step `first` on: the step, its views in groups of one size, and their plan.
 
         ahead: how many batches are made in advance, in the background; 0 for none.
         """
@@ -63,7 +74,7 @@ class Batches:
                 yield step, *self.make(source, epoch, step, order)
             return
         with ThreadPoolExecutor(1, "batches") as pool:
-            pending: deque[Future[tuple[NDArray[np.uint8], Plan]]] = deque()
+            pending: deque[Future[tuple[list[Images], Plan]]] = deque()
             try:
                 for step in steps:
                     for later in range(step + len(pending), min(step + ahead + 1, self.steps)):

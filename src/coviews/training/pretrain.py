@@ -22,7 +22,7 @@ from coviews.searching.contract import Search
 from coviews.training.lifecycle import Pretrained, begin, finish
 from coviews.training.monitor import embedding_spread
 from coviews.training.schedule import learning_rate
-from coviews.training.setup import data_name, make_fabric, run_settings
+from coviews.training.setup import final_settings, make_fabric, name_of_data
 from coviews.training.signals import listening
 from coviews.training.state import Training
 
@@ -56,9 +56,9 @@ def pretrain(
     if encoder is not None:
         options["encoder"] = encoder if isinstance(encoder, str) else f"module {type(encoder).__name__}"
     if data is not None:
-        options["data"] = data_name(data)
+        options["data"] = name_of_data(data)
     folder = Path(resume) if resume is not None else None
-    settings = run_settings(settings, folder, options, demo=data is None)
+    settings = final_settings(settings, folder, options, demo=data is None)
     fabric = make_fabric(settings)
     with torch.random.fork_rng(), Display(progress and fabric.is_global_zero) as display:
         images = settings.data if data is None or isinstance(data, str | Path) else data
@@ -88,13 +88,13 @@ def train(t: Training) -> None:
     s = t.settings
     t.clock()
     if s.knn_every and t.epoch == 1 and t.step == 0 and not t.quality:
-        look(t, 0)
+        measure_quality(t, 0)
     while t.epoch <= s.epochs:
         if t.search is not None and s.searches_at(t.epoch) and t.searched < t.epoch:
             search_policy(t, t.search)
         train_epoch(t)
         if s.knn_every and (t.epoch % s.knn_every == 0 or t.epoch == s.epochs):
-            look(t, t.epoch)
+            measure_quality(t, t.epoch)
         keep = t.epoch if s.keep_every and t.epoch % s.keep_every == 0 else None
         t.epoch, t.step, t.total = t.epoch + 1, 0, 0.0
         if t.ranks.any(t.save_due) or keep or t.epoch > s.epochs:
@@ -133,11 +133,11 @@ def train_epoch(t: Training) -> None:
     first = t.step
     t.clock.start_epoch()
     t.method.train()
-    for step, views, plan in b.epoch(t.source, t.epoch, first, ahead=ahead):
+    for step, groups, plan in b.epoch(t.source, t.epoch, first, ahead=ahead):
         t.clock("waiting for views")
         torch.manual_seed(_seed(s.seed, DROPOUT, t.epoch, step, b.rank))  # for encoders that drop parts
-        tensors = to_tensors(views, t.views.mean, t.views.std, t.fabric.device)
-        if len(tensors) > 2:
+        tensors = [x for views in groups for x in to_tensors(views, t.views.mean, t.views.std, t.fabric.device)]
+        if s.views == "hardviews" and len(tensors) > 2:
             tensors = t.ranks.hardest_pair(tensors)
         rate = learning_rate(s, (t.epoch - 1) * b.steps + step, b.steps)
         for group in t.optimizer.param_groups:
@@ -182,7 +182,7 @@ def read_losses(t: Training, observed: list[tuple[Plan, Tensor, Tensor]]) -> flo
     return mean
 
 
-def look(t: Training, epoch: int) -> None:
+def measure_quality(t: Training, epoch: int) -> None:
     """Measure how good the encoder is."""
     if t.fabric.is_global_zero:
         t.display.update(f"epoch {epoch}: looking at the encoder", 0, 1, "")

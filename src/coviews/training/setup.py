@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BROKEN = 0.01  # a larger share of unreadable images ends the run before it begins
 
 
-def run_settings(
+def final_settings(
     settings: PretrainSettings | None, resume: Path | None, changes: dict[str, Any], *, demo: bool
 ) -> PretrainSettings:
     """The settings of a run that starts, or of one that is continued, where only those of the machine may change."""
@@ -35,7 +35,7 @@ def run_settings(
     return now
 
 
-def data_name(data: Any) -> str:
+def name_of_data(data: Any) -> str:
     """What the settings call the data; a path that looks like the name of a data set stays a path."""
     if isinstance(data, Path):
         return str(data) if data.is_absolute() else f"./{data}"
@@ -110,4 +110,4 @@ def fixed_source(settings: PretrainSettings) -> ViewSource | None:
         return None
     if s.views == "hardviews":
         return s.named_source(s.hard_source, views=s.hard_views)
-    return load_policy(s.views) if s.views.endswith(".safetensors") else s.named_source(s.views)
+    return load_policy(s.views) if s.views.endswith(".safetensors") else s.named_source(s.views, views=s.view_count)

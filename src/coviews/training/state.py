@@ -1,6 +1,7 @@
 """A training in memory: its parts, where it is, and how that is saved and restored."""
 
 import contextlib
+import dataclasses
 import math
 import signal
 import time
@@ -62,9 +63,14 @@ class Training:
         self.views = ViewSettings.of(
             self.images.images, placement=settings.placement, sizes=settings.view_sizes, threads=settings.threads
         )
-        self.batches = Batches(
-            self.images.images, settings.batch_size, settings.seed, self.views, fabric.global_rank, fabric.world_size
+        _, height, width, _ = self.images.images.shape
+        local = dataclasses.replace(
+            self.views, placement=settings.local_placement, sizes=settings.local_sizes((height, width))
         )
+        self.batches = Batches(
+            self.images.images, settings.batch_size, settings.seed, self.views, fabric.global_rank, fabric.world_size,
+            local if local.sizes else None,
+        )  # fmt: skip
         self.monitor = Monitor(self.images, self.test, self.views.mean, self.views.std, settings.seed)
 
         torch.manual_seed(settings.seed)  # of this process alone: pretrain gives the old state back
