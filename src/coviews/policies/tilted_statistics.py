@@ -177,7 +177,7 @@ def _of_draws(policy: TiltedPolicy, drawn: Subpolicies | Plan, weights: Numbers)
     if not policy.cooperative:
         pairs = shares[0][:, None, :, None] * shares[1][None, :, None, :]
     independent = weights.sum() ** 2 / (weights**2).sum()  # draws of the policy that tell as much
-    error = float(np.sqrt(shares * (1 - shares) / independent).max())
+    error = float(np.sqrt(np.maximum(shares * (1 - shares), 0) / independent).max())
     return TiltedStatistics(_coarse(policy.space), shares, levels, pairs, error)
 
 
