@@ -130,7 +130,7 @@ def test_a_table_is_fitted_before_every_epoch_after_the_warm_up():
 
 # ------------------------------------------------------------------------------------- methods and searches
 
-BY_DEFAULT = {"simclr": "table", "moco": "table", "byol": "ppo", "simsiam": "ppo"}
+BY_DEFAULT = {"simclr": "table", "moco": "table", "byol": "ppo", "simsiam": "ppo", "dino": "ppo", "vicreg": "ppo"}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -252,7 +252,7 @@ def test_choices_that_contradict_each_other_are_named(changes, said):
     ("changes", "said"),
     [
         ({"bank": 64}, "bank is an option of the method moco, and the method is simclr"),
-        ({"momentum": 0.9}, "momentum is an option of the method moco and byol, and the method is simclr"),
+        ({"momentum": 0.9}, "momentum is an option of the method moco and byol and dino, and the method is simclr"),
         ({"method": "moco", "predictor": 8}, "predictor is an option of the method byol and simsiam"),
         (
             {"method": {"name": "byol", "bank": 8}},
