@@ -5,6 +5,7 @@ Where it shrinks, the filter widens as Pillow's does (antialiasing). Flips and q
 """
 
 import functools
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -217,7 +218,7 @@ def _transposed_tile(typingctx, source, width, out, out_width):
     return types.void(*[types.intp] * 4), generate
 
 
-_transpose_tile = intrinsic(_transposed_tile)
+_transpose_tile: Any = intrinsic(_transposed_tile)
 
 
 @njit
