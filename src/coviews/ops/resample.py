@@ -5,6 +5,7 @@ Where it shrinks, the filter widens as Pillow's does (antialiasing). Flips and q
 """
 
 import functools
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -17,7 +18,7 @@ from PIL import Image
 BOX, HEIGHT, WIDTH, FLIP, FLIP_VERTICAL, TURNS, ROWS_FIRST, PLACE_SLOTS = 0, 4, 5, 6, 7, 8, 9, 10
 
 BITS = 22  # weights are fixed point with this many bits after the point
-BLOCK = 128  # rows that are turned at a time: they stay in the cache
+BLOCK = 128  # rows that are transposed at a time: they stay in the cache
 TILE = 16  # bytes a side of what is transposed at once
 
 i32, u32, u8 = np.int32, np.uint32, np.uint8
@@ -63,51 +64,51 @@ def place(src, dst, h, w, c, p):
 
 @njit
 def _resize_rows(image, left, out, start, count, weights):
-    """Each new row is a weighted mean of old ones, from the byte `left` on."""
+    """Each new row is the weighted mean of a range of old ones, from the byte `left` on."""
     for y in range(out.shape[0]):
-        _weigh(image, start[y], 1, left, weights[y, : count[y]], out[y])
+        _weigh(image, start[y], left, weights[y, : count[y]], out[y])
 
 
 @njit
 def _resize_columns(image, top, rows, c, out, start, count, weights):
-    """The same for columns, from the row `top` on: in blocks of rows that are turned, weighed and turned back."""
+    """The same for columns, from the row `top` on: blocks of rows are transposed, resized and transposed back."""
     left, right = _extent(start, count)
-    turned = np.empty(((right - left) * c, BLOCK), u8)
-    weighed = np.empty((out.shape[1], BLOCK), u8)
-    for y in range(0, rows, BLOCK):
-        n = min(BLOCK, rows - y)
-        _transpose(image, top + y, left * c, n, turned.shape[0], turned, 0)
-        for x in range(start.size):
-            for k in range(c):
-                first = (start[x] - left) * c + k
-                _weigh(turned, first, c, 0, weights[x, : count[x]], weighed[x * c + k, :n])
-        _transpose(weighed, 0, 0, out.shape[1], n, out, y)
+    blocks = (rows + BLOCK - 1) // BLOCK
+    n = (rows + blocks - 1) // blocks
+    columns, resized = np.empty(((right - left) * c, n), u8), np.empty((out.shape[1], n), u8)
+    for y in range(0, rows, n):
+        present = min(n, rows - y)
+        _transpose(image, top + y, left * c, present, columns.shape[0], columns, 0)
+        # the channels of a column are neighbours: a row of `columns` for each is one long row
+        long, resized_long = columns.reshape(right - left, c * n), resized.reshape(start.size, c * n)
+        _resize_rows(long, 0, resized_long, start - left, count, weights)
+        _transpose(resized, 0, 0, out.shape[1], present, out, y)
 
 
 @njit
-def _weigh(source, first, step, left, weights, out):
-    """The weighted mean of the rows `first`, `first + step`, ... of the source, from the byte `left` on."""
+def _weigh(source, first, left, weights, out):
+    """The weighted mean of as many rows of the source as there are weights, from the byte `left` on."""
     n, right = weights.size, left + out.size
     a = source[first, left:right]
     if n == 1:
         out[:] = a
         return
-    b = source[first + step, left:right]
+    b = source[first + 1, left:right]
     if n == 2:
         _mean2(a, b, weights[0], weights[1], out)
         return
-    c = source[first + 2 * step, left:right]
+    c = source[first + 2, left:right]
     if n == 3:
         _mean3(a, b, c, weights[0], weights[1], weights[2], out)
         return
-    d = source[first + 3 * step, left:right]
+    d = source[first + 3, left:right]
     if n == 4:
         _mean4(a, b, c, d, weights[0], weights[1], weights[2], weights[3], out)
         return
     total = np.empty(out.size, i32)
-    _add4(a, b, c, d, weights[0], weights[1], weights[2], weights[3], HALF, total)
+    _total4(a, b, c, d, weights[0], weights[1], weights[2], weights[3], total)
     for i in range(4, n):
-        _add(source[first + i * step, left:right], weights[i], total)
+        _add(source[first + i, left:right], weights[i], total)
     for x in range(out.size):
         out[x] = u8(total[x] >> BITS)
 
@@ -132,10 +133,10 @@ def _mean4(a, b, c, d, p, q, r, s, out):
 
 
 @njit
-def _add4(a, b, c, d, p, q, r, s, constant, total):
+def _total4(a, b, c, d, p, q, r, s, total):
     for i in range(total.size):
         left, right = i32(i32(a[i] * p) + i32(b[i] * q)), i32(i32(c[i] * r) + i32(d[i] * s))
-        total[i] = i32(constant + i32(left + right))
+        total[i] = i32(HALF + i32(left + right))
 
 
 @njit
@@ -217,7 +218,7 @@ def _transposed_tile(typingctx, source, width, out, out_width):
     return types.void(*[types.intp] * 4), generate
 
 
-_transpose_tile = intrinsic(_transposed_tile)
+_transpose_tile: Any = intrinsic(_transposed_tile)
 
 
 @njit
