@@ -18,7 +18,7 @@ from PIL import Image
 BOX, HEIGHT, WIDTH, FLIP, FLIP_VERTICAL, TURNS, ROWS_FIRST, PLACE_SLOTS = 0, 4, 5, 6, 7, 8, 9, 10
 
 BITS = 22  # weights are fixed point with this many bits after the point
-BLOCK = 128  # rows that are turned at a time: they stay in the cache
+BLOCK = 128  # rows that are transposed at a time: they stay in the cache
 TILE = 16  # bytes a side of what is transposed at once
 
 i32, u32, u8 = np.int32, np.uint32, np.uint8
@@ -51,64 +51,67 @@ def place(src, dst, h, w, c, p):
     if q[ROWS_FIRST] != 0:
         left, right = _extent(start_x, count_x)
         between = np.empty((oh, (right - left) * c), u8)
-        _resize_rows(image, left * c, between, start_y, count_y, weights_y)
-        _resize_columns(between, 0, oh, c, straight, start_x - left, count_x, weights_x)
+        _resize_rows(image, 0, left * c, between, start_y, count_y, weights_y)
+        _resize_columns(between, 0, oh, left, c, straight, start_x, count_x, weights_x)
     else:
         top, bottom = _extent(start_y, count_y)
+        if bottom - top < TILE <= h:  # a whole tile is faster than fewer rows
+            top = min(top, h - TILE)
+            bottom = top + TILE
         between = np.empty((bottom - top, ow * c), u8)
-        _resize_columns(image, top, bottom - top, c, between, start_x, count_x, weights_x)
-        _resize_rows(between, 0, straight, start_y - top, count_y, weights_y)
+        _resize_columns(image, top, bottom - top, 0, c, between, start_x, count_x, weights_x)
+        _resize_rows(between, top, 0, straight, start_y, count_y, weights_y)
     if turns != 0:
         _turn(straight.reshape(oh, ow, c), out.reshape(oh, ow, c), turns)
 
 
 @njit
-def _resize_rows(image, left, out, start, count, weights):
-    """Each new row is a weighted mean of old ones, from the byte `left` on."""
+def _resize_rows(image, top, left, out, start, count, weights):
+    """Each new row is the weighted mean of a range of old ones, from the byte `left` on; the first has number `top`."""
     for y in range(out.shape[0]):
-        _weigh(image, start[y], 1, left, weights[y, : count[y]], out[y])
+        _weigh(image, start[y] - top, left, count[y], weights[y], out[y])
 
 
 @njit
-def _resize_columns(image, top, rows, c, out, start, count, weights):
-    """The same for columns, from the row `top` on: in blocks of rows that are turned, weighed and turned back."""
+def _resize_columns(image, top, rows, origin, c, out, start, count, weights):
+    """The same for columns, whose first has number `origin`: blocks of rows are transposed, resized, transposed back."""
     left, right = _extent(start, count)
-    turned = np.empty(((right - left) * c, BLOCK), u8)
-    weighed = np.empty((out.shape[1], BLOCK), u8)
-    for y in range(0, rows, BLOCK):
-        n = min(BLOCK, rows - y)
-        _transpose(image, top + y, left * c, n, turned.shape[0], turned, 0)
-        for x in range(start.size):
-            for k in range(c):
-                first = (start[x] - left) * c + k
-                _weigh(turned, first, c, 0, weights[x, : count[x]], weighed[x * c + k, :n])
-        _transpose(weighed, 0, 0, out.shape[1], n, out, y)
+    blocks = (rows + BLOCK - 1) // BLOCK
+    n = (rows + blocks - 1) // blocks
+    columns, resized = np.empty(((right - left) * c, n), u8), np.empty((out.shape[1], n), u8)
+    # the channels of a column are neighbours, so their rows are one long row
+    long, resized_long = columns.reshape(right - left, c * n), resized.reshape(start.size, c * n)
+    for y in range(0, rows, n):
+        present = min(n, rows - y)
+        _transpose(image, top + y, (left - origin) * c, present, columns.shape[0], columns, 0)
+        _resize_rows(long, left, 0, resized_long, start, count, weights)
+        _transpose(resized, 0, 0, out.shape[1], present, out, y)
 
 
 @njit
-def _weigh(source, first, step, left, weights, out):
-    """The weighted mean of the rows `first`, `first + step`, ... of the source, from the byte `left` on."""
-    n, right = weights.size, left + out.size
+def _weigh(source, first, left, n, weights, out):
+    """The weighted mean of n rows of the source, from the byte `left` on."""
+    right = left + out.size
     a = source[first, left:right]
     if n == 1:
         out[:] = a
         return
-    b = source[first + step, left:right]
+    b = source[first + 1, left:right]
     if n == 2:
         _mean2(a, b, weights[0], weights[1], out)
         return
-    c = source[first + 2 * step, left:right]
+    c = source[first + 2, left:right]
     if n == 3:
         _mean3(a, b, c, weights[0], weights[1], weights[2], out)
         return
-    d = source[first + 3 * step, left:right]
+    d = source[first + 3, left:right]
     if n == 4:
         _mean4(a, b, c, d, weights[0], weights[1], weights[2], weights[3], out)
         return
     total = np.empty(out.size, i32)
-    _add4(a, b, c, d, weights[0], weights[1], weights[2], weights[3], HALF, total)
+    _total4(a, b, c, d, weights[0], weights[1], weights[2], weights[3], total)
     for i in range(4, n):
-        _add(source[first + i * step, left:right], weights[i], total)
+        _add(source[first + i, left:right], weights[i], total)
     for x in range(out.size):
         out[x] = u8(total[x] >> BITS)
 
@@ -133,10 +136,10 @@ def _mean4(a, b, c, d, p, q, r, s, out):
 
 
 @njit
-def _add4(a, b, c, d, p, q, r, s, constant, total):
+def _total4(a, b, c, d, p, q, r, s, total):
     for i in range(total.size):
         left, right = i32(i32(a[i] * p) + i32(b[i] * q)), i32(i32(c[i] * r) + i32(d[i] * s))
-        total[i] = i32(constant + i32(left + right))
+        total[i] = i32(HALF + i32(left + right))
 
 
 @njit
@@ -158,7 +161,17 @@ def _ranges(low, high, size, n, mirrored):
     scale = (high - low) / n
     support = max(scale, 1.0)
     most = int(np.ceil(support)) * 2 + 1
-    start, count, weights = np.empty(n, i32), np.empty(n, i32), np.zeros((n, most), i32)
+    start, count, weights = np.empty(n, i32), np.empty(n, i32), np.empty((n, most), i32)
+    if scale <= 1.0:  # as below, with two old positions or one
+        for position in range(n):
+            center = low + (position + 0.5) * scale
+            first = max(int(center - 0.5), 0)
+            a = 1.0 - abs(first - center + 0.5)
+            b = max(1.0 - abs(first + 1 - center + 0.5), 0.0) if first + 1 < size else 0.0
+            x = n - 1 - position if mirrored else position
+            start[x], count[x] = first, 2 if first + 1 < size else 1
+            weights[x, 0], weights[x, 1] = i32(0.5 + a / (a + b) * (1 << BITS)), i32(0.5 + b / (a + b) * (1 << BITS))
+        return start, count, weights
     exact = np.empty(most)
     for position in range(n):
         center = low + (position + 0.5) * scale
