@@ -218,9 +218,9 @@ def test_a_queue_mixes_policies_that_choose_crops_with_others():
     assert len(Plan.draw(queue, 0, SIZE, np.random.default_rng(1))) == 0
 
 
-def test_plans_are_joined_image_by_image():
+def test_plans_are_stacked_image_by_image():
     plan = Plan.draw(PRIOR, 9, SIZE, np.random.default_rng(0))
-    assert Plan.joined([plan[:4], plan[4:4], plan[4:]]) == plan
+    assert Plan.stacked([plan[:4], plan[4:4], plan[4:]]) == plan
 
 
 @pytest.mark.parametrize(("kind", "checksum"), [("coviews", "3c7d154a23d9f19f"), ("indepviews", "02ef7998772bf9c9")])

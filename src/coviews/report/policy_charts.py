@@ -15,7 +15,7 @@ from coviews.report.record import RunRecord
 Statistics = dict[int, PolicyStatistics]
 
 _NAMED = 6  # operations with a colour of their own: more cannot be told apart
-_COMMON = 0.002  # a kind of crop pair that is rarer in the prior is not worth a sentence
+_COMMON = 0.02  # kinds of crop pairs that are rarer in the prior are not worth a sentence
 _DIFFERENT = {
     "mirrored": ("mirrored alike", "one of the two mirrored"),
     "upside down": ("upside down alike", "one of the two upside down"),
@@ -158,9 +158,9 @@ def placement_chart(statistics: PlacementStatistics, possible: NDArray[np.bool_]
     ratio = np.divide(policy, prior, out=np.ones_like(prior), where=prior >= _COMMON)
     most, least = int(np.argmax(ratio)), int(np.argmin(ratio))
     alt = (
-        f"Where the two crops of a pair lie. Compared with the prior, the policy draws most more often: "
-        f"{labels[most]} ({ratio[most]:.2f} times as often); and least often: {labels[least]} "
-        f"({ratio[least]:.2f} times)."
+        f"Where the two crops of a pair lie. Of what is common in the prior, the policy draws more often above all: "
+        f"{labels[most]} ({ratio[most]:.2f} times as often); less often above all: {labels[least]} "
+        f"({ratio[least]:.2f} times as often)."
     )
     bars = {"policy": [round(float(p), 4) for p in policy], "prior": [round(float(p), 4) for p in prior]}
     title = "Pairs of crops, against those of the prior"
