@@ -203,7 +203,7 @@ def test_view_settings_draw_and_carry_out_the_same():
         ({"flips": [[True], [False]]}, "the plan's flips have the shape (2, 1)"),
         ({"spots": [[[[0.5, 0.5, 0.5]]]]}, "the plan's spots have the shape (1, 1, 1, 3)"),
         ({"spots": [[[[0.5, 1.5]]]]}, "the plan's spots must be in 0..1"),
-        ({"spots": [[[[0.5, float("nan")]]]]}, "the plan's spots must be numbers"),
+        ({"spots": [[[[0.5, float("nan")]]]]}, "the plan's spots must be in 0..1"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_named(changes, message):

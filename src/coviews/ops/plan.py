@@ -209,6 +209,8 @@ def _typed(name: str, values: Any, kind: type[np.generic]) -> NDArray[Any]:
     """A copy of one of the arrays in its type, or an error if that would change a value."""
     try:
         array = np.array(values)
+        if array.dtype == kind:
+            return array
         with np.errstate(invalid="ignore"):
             typed = array.astype(kind)
         if np.array_equal(typed, array):

@@ -74,7 +74,7 @@ def _resize_rows(image, top, left, out, start, count, weights):
 
 @njit
 def _resize_columns(image, top, rows, origin, c, out, start, count, weights):
-    """The same for columns, whose first has number `origin`: blocks of rows are transposed, resized, transposed back."""
+    """The same for columns, the first of which has number `origin`: in blocks of rows, transposed and back."""
     left, right = _extent(start, count)
     blocks = (rows + BLOCK - 1) // BLOCK
     n = (rows + blocks - 1) // blocks
