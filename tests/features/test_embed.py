@@ -472,7 +472,7 @@ def test_options_as_a_whole_or_by_name(run, tmp_path):
     assert coviews.embed(run, options=some, subset=10).shape[0] == 10  # a name changes one of them
     with pytest.raises(CoviewsError, match="unknown option 'sise': did you mean 'size'"):
         coviews.embed(run, sise=3)
-    with pytest.raises(CoviewsError, match="--batch-size must be at least 1"):
+    with pytest.raises(CoviewsError, match="--batch-size must be 1 or more"):
         coviews.EmbedOptions(batch_size=0)
     with pytest.raises(CoviewsError, match="unknown format 'onx': did you mean 'onnx'"):
         coviews.export(run, options=coviews.ExportOptions(out=tmp_path / "e.onnx"), format="onx")
