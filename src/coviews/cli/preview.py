@@ -1,23 +1,25 @@
 """`coviews preview`: what views look like."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
 from numpy.typing import NDArray
 
-from coviews.console.options import check_range
+from coviews.console.options import Number, Text, check_range
 from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
-from coviews.ops.placement import AREA, Placement
+from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan
 from coviews.ops.space import STANDARD
 from coviews.ops.space import space as make_space
 from coviews.pictures.drawing import check_picture, save_picture
 from coviews.pictures.view_sheet import contact_sheet
+from coviews.policies.factors import FamilySource, is_family, named_family
 from coviews.policies.fixed import view_source
 from coviews.policies.learned import load_policy
 from coviews.policies.subpolicy import ViewSource
@@ -44,19 +46,20 @@ def preview_command(
     size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
     space: SpaceName = None,
     magnitude: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
-    crop: str = "random",
-    crop_area: tuple[float, float] = AREA,
-    flip: float = 0.5,
-    flip_vertical: float = 0.0,
-    quarter_turns: float = 0.0,
+    crop: Text = None,
+    crop_area: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH")] = None,
+    flip: Number = None,
+    flip_vertical: Number = None,
+    quarter_turns: Number = None,
     view_size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
 ) -> None:
     """Make a contact sheet: images, pairs of their views, and what was done to each.
 
     Args:
         data: A folder of images, an image file, or 'shapes' (built in; 'shapes:2000' for as many).
-        views: Who chooses what is done: random, uniform, randaugment, trivialaugment or simclr, or the file of a
-            learned policy (.safetensors).
+        views: Who chooses what is done: random, uniform, randaugment, trivialaugment or simclr, the file of a
+            learned policy (.safetensors), or a family of views: recipe, cropflip, a line such as 'crop small, mirror,
+            light', or its file (.yaml).
         out: Where to write the picture; its extension says which format. An older one is replaced.
         rows: How many images to show.
         pairs: How many pairs of views to show of each.
@@ -75,8 +78,12 @@ def preview_command(
     check_range("rows", rows, 1, 100)
     check_range("pairs", pairs, 1, 20)
     check_range("seed", seed, 0, 2**63)
-    placement = Placement(crop, crop_area, flip=flip, flip_vertical=flip_vertical, quarter_turns=quarter_turns)
     source = _source(views, magnitude, space)
+    choices: dict[str, Any] = {
+        "crop": crop, "area": crop_area, "flip": flip, "flip_vertical": flip_vertical, "quarter_turns": quarter_turns
+    }  # fmt: skip
+    default = source.family.placement if isinstance(source, FamilySource) else Placement()
+    placement = replace(default, **{name: value for name, value in choices.items() if value is not None})
     check_picture(out)
     images = load_images(data, size=size, limit=max(_LOADED, rows), progress=True)
     generator = np.random.default_rng(seed)
@@ -104,7 +111,7 @@ def preview_command(
 
 def _source(views: str, magnitude: int | None, space: str | None) -> ViewSource:
     options: dict[str, object] = {}
-    if not views.endswith(".safetensors"):
+    if not views.endswith(".safetensors") and not is_family(views):
         view_source(views)  # an unknown name is the first error to report
     if magnitude is not None:
         if views != "randaugment":
@@ -114,6 +121,8 @@ def _source(views: str, magnitude: int | None, space: str | None) -> ViewSource:
         if views not in ("random", "uniform"):
             raise CoviewsError(f"--space is an option of --views random and uniform, not of {views!r}")
         options["space_name"] = space
+    if is_family(views):
+        return named_family(views).source()
     return load_policy(views) if views.endswith(".safetensors") else view_source(views, **options)
 
 

@@ -12,6 +12,7 @@ from coviews.errors import CoviewsError, unknown
 # options that may be left out
 Data = Annotated[str | None, tyro.conf.arg(metavar="DATA")]
 Text = Annotated[str | None, tyro.conf.arg(metavar="STR")]
+Number = Annotated[float | None, tyro.conf.arg(metavar="FLOAT")]
 Int = Annotated[int | None, tyro.conf.arg(metavar="INT")]
 MaybePath = Annotated[Path | None, tyro.conf.arg(metavar="PATH")]
 Source = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]

@@ -123,11 +123,12 @@ def evaluate(
     # the measures
     device = device_of(model.encoder) if own else move_to_device(model.encoder, options.device)
     mean, std = normalisation(model, train)
+    placement = settings.placement if settings else None
     results = judge(
         model.encoder, train, test, options, mean=mean, std=std, device=device,
         untrained=model.untrained((height, width), channels) if options.baselines and not own else None,
-        crop=AREA if settings is None else None if settings.crop == "none" else settings.crop_area,
-        flip=0.5 if settings is None else settings.flip,
+        crop=AREA if placement is None else None if placement.crop == "none" else placement.area,
+        flip=0.5 if placement is None else placement.flip,
     )  # fmt: skip
     if options.baselines and own:
         reason = "coviews cannot make a module of yours anew"

@@ -155,6 +155,13 @@ def _simclr_ranges(low: float, high: float, hue: float) -> Ranges:
     return {**jitter, "Hue": (-hue, hue), "Grayscale": (0.0, 0.0), "Identity": (0.0, 0.0)}
 
 
+def _further_ranges() -> Ranges:
+    """What families of views have besides the recipe's operations."""
+    mild = {"Rotate": (-15.0, 15.0), "ShearX": (-0.2, 0.2), "ShearY": (-0.2, 0.2), "Blur": (0.1, 1.5)}
+    rows = {name: (OPS[name].low, OPS[name].high) for name in ("Solarize", "Equalize", "Posterize", "Invert")}
+    return {**mild, **rows, "Sharpness": (0.1, 1.9), "Cutout": (0.1, 0.4)}
+
+
 def _all_ranges() -> Ranges:
     """Every operation of the table, without variants of others."""
     return {name: (row.low, row.high) for name, row in OPS.items() if not row.variant_of}
@@ -166,6 +173,7 @@ _RANGES: dict[str, Callable[[], Ranges]] = {
     "simclr": lambda: _simclr_ranges(0.6, 1.4, 0.1),
     "simclr-wide": lambda: _simclr_ranges(0.1, 1.9, 0.45),
     "all": _all_ranges,
+    "factors": lambda: _simclr_ranges(0.6, 1.4, 0.1) | _further_ranges(),
 }
 SPACES = (*_RANGES, "randaugment", "trivialaugment")
 

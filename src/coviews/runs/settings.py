@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from coviews.console.options import Number, Text
 from coviews.data.formats import data_help
 from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS
@@ -16,6 +17,7 @@ from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
 from coviews.ops.placement import AREA, CROPS, Placement
 from coviews.ops.space import SPACES, STANDARD
+from coviews.policies.factors import FAMILIES, Family, is_family, named_family
 from coviews.policies.fixed import FIXED, view_source
 from coviews.policies.learned import COOPERATIVE
 from coviews.policies.subpolicy import ViewSource
@@ -80,25 +82,29 @@ class PretrainSettings:
     """Start from the encoder of another run: its folder, or its encoder.safetensors."""
 
     views: str = "coviews"
-    """Who chooses the views: coviews, indepviews, random, uniform, randaugment, trivialaugment, simclr, hardviews, or
-    the file of a learned policy (.safetensors)."""
+    """Who chooses the views: coviews, indepviews, random, uniform, randaugment, trivialaugment, simclr, hardviews, the
+    file of a learned policy (.safetensors), or a family of views: recipe, cropflip, a line such as 'crop small,
+    mirror, light', or the file that choose writes (.yaml)."""
     magnitude: int = 9
     """RandAugment's, 0 to 30."""
     hard_source: str = "simclr"
     """hardviews chooses among views of this source."""
     hard_views: int = 4
     """How many views of an image hardviews chooses a pair from."""
-    crop: str = "random"
+    crop: Text = None
     """How parts are cut out of the image, after the operations: random, joint (the two parts have very different areas
-    more often), or none."""
-    crop_area: tuple[float, float] = AREA
-    """The least and largest area of such a part, as shares."""
-    flip: float = 0.5
-    """The probability that a view is mirrored left to right; 0 where images have a left and a right."""
-    flip_vertical: float = 0.0
-    """The probability that a view is turned upside down by a mirror; for images without an up."""
-    quarter_turns: float = 0.0
-    """The probability that a view is turned by 90, 180 or 270 degrees; for images without an up."""
+    more often), or none. By default as the views say, or random."""
+    crop_area: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH")] = None
+    """The least and largest area of such a part, as shares; by default as the views say, or 0.2 and 1."""
+    flip: Number = None
+    """The probability that a view is mirrored left to right; by default as the views say, or 0.5. 0 where images have
+    a left and a right."""
+    flip_vertical: Number = None
+    """The probability that a view is turned upside down by a mirror, for images without an up; by default as the views
+    say, or 0."""
+    quarter_turns: Number = None
+    """The probability that a view is turned by 90, 180 or 270 degrees, for images without an up; by default as the
+    views say, or 0."""
     view_size: int | None = None
     """The side of the views in pixels, if not that of the stored images (--size)."""
     views_global: int = 2
@@ -162,7 +168,7 @@ class PretrainSettings:
     def __post_init__(self) -> None:
         for name, value, valid in (
             ("space", self.space_name, SPACES),
-            ("crop", self.crop, CROPS),
+            ("crop", self.crop or CROPS[0], CROPS),
             ("accelerator", self.accelerator, ACCELERATORS),
             ("precision", self.precision, PRECISIONS),
             ("view source for hard_source", self.hard_source, FIXED),
@@ -170,7 +176,9 @@ class PretrainSettings:
             if value not in valid:
                 raise unknown(name, value, valid)
         if self.views not in VIEWS and not self.views.endswith(".safetensors"):
-            raise unknown("view source", self.views, VIEWS)
+            if not is_family(self.views):
+                raise unknown("view source", self.views, [*VIEWS, *FAMILIES])
+            named_family(self.views)
         self._check_numbers()
         self._check_views()
         self.method.check_batch(self.batch_size)
@@ -202,11 +210,13 @@ class PretrainSettings:
         if not 0 < self.queue_p < 1:
             raise CoviewsError(f"--queue-p must be between 0 and 1, not {self.queue_p}")
         for name, example in (("crop_area", "0.2 1.0"), ("local_area", "0.05 0.4")):
-            low, high = getattr(self, name)
-            if not 0 < low <= high <= 1:
-                raise CoviewsError(f"{flag(name)} must be a range within 0..1, such as {example}, not {(low, high)}")
+            least, largest = getattr(self, name) or AREA
+            if not 0 < least <= largest <= 1:
+                raise CoviewsError(
+                    f"{flag(name)} must be a range within 0..1, such as {example}, not {(least, largest)}"
+                )
         for name in ("flip", "flip_vertical", "quarter_turns"):
-            if not 0 <= getattr(self, name) <= 1:
+            if not 0 <= (getattr(self, name) or 0.0) <= 1:
                 raise CoviewsError(f"{flag(name)} is a probability in 0..1, not {getattr(self, name)}")
 
     def _check_views(self) -> None:
@@ -214,7 +224,7 @@ class PretrainSettings:
             return
         if self.view_count < 2:
             raise CoviewsError("there must be two views of each image or more: raise --views-global or --views-local")
-        if self.views not in FIXED:
+        if self.views not in FIXED and self.family is None:
             learned = "hardviews chooses" if self.views == "hardviews" else "learned views are"
             raise CoviewsError(
                 f"{learned} pairs: use --views {', '.join(FIXED)}, or leave out --views-global and --views-local"
@@ -263,10 +273,15 @@ class PretrainSettings:
     @property
     def placement(self) -> Placement:
         """How views are cut out of their image, flipped and turned."""
-        return Placement(
-            self.crop, self.crop_area, flip=self.flip, flip_vertical=self.flip_vertical,
-            quarter_turns=self.quarter_turns,
-        )  # fmt: skip
+        family = self.family
+        names = {"crop": "crop", "area": "crop_area", **{n: n for n in ("flip", "flip_vertical", "quarter_turns")}}
+        choices = {name: getattr(self, own) for name, own in names.items() if getattr(self, own) is not None}
+        return dataclasses.replace(Placement() if family is None else family.placement, **choices)
+
+    @property
+    def family(self) -> Family | None:
+        """The family of views, if the views are one."""
+        return None if self.views in VIEWS or self.views.endswith(".safetensors") else named_family(self.views)
 
     @property
     def view_sizes(self) -> tuple[tuple[int, int], ...]:
@@ -305,6 +320,8 @@ class PretrainSettings:
 
     def named_source(self, name: str, **options: Any) -> ViewSource:
         """A fixed view source, with these settings' operations, steps and strength where it has a choice of them."""
+        if name not in FIXED:
+            return named_family(name).source(**options)
         if _takes(name, "space_name"):
             options |= {"steps": self.search.steps, "space_name": self.space_name}
         if _takes(name, "p"):
@@ -340,7 +357,11 @@ class PretrainSettings:
 
     def settled(self) -> "PretrainSettings":
         """The same with nothing left to defaults that depend on other choices, and may be others tomorrow."""
-        return dataclasses.replace(self, space=self.space_name)
+        p, family = self.placement, self.family
+        return dataclasses.replace(
+            self, space=self.space_name, views=self.views if family is None else family.text, crop=p.crop,
+            crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical, quarter_turns=p.quarter_turns,
+        )  # fmt: skip
 
 
 def leaves(settings: Any, prefix: str = "") -> dict[str, Any]:

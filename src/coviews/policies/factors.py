@@ -1,0 +1,295 @@
+"""Families of views: which changes an encoder is taught to ignore, as answers to questions about the images.
+
+A *factor* is one invariance (colour, mirror image, ...). A *family* is a setting of all factors: it says how views are
+cut out and turned (`Family.placement`) and which operations are applied to them (`Family.source`).
+"""
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from coviews.errors import CoviewsError, unknown
+from coviews.files.atomic import write_whole
+from coviews.ops.placement import Placement
+from coviews.ops.space import FINE, Space, space
+from coviews.policies.subpolicy import Subpolicies
+
+CROP_AREAS = {"whole": 1.0, "large": 0.5, "small": 0.2, "tiny": 0.08}  # the least area of a crop
+FORMAT = 1  # of the file
+_LARGEST_FILE = 65_536  # bytes
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One thing that views may change."""
+
+    title: str
+    """What is changed, as in "the views change ...": a noun phrase."""
+    question: str
+    """What the user knows about the images: if the answer is yes, the factor may be on."""
+    ops: tuple[str, ...] = ()
+    """The operations that make the change, one of which is drawn; none for a change of the placement."""
+    p: float = 0.5
+    """The probability that a view gets one of them."""
+    colour: bool = False
+    """Whether it needs images with colours."""
+
+
+# In the order in which the operations are applied; brightness and colour are applied together, in a random order.
+FACTORS: dict[str, Factor] = {
+    "crop": Factor("the part that is shown", "Does a part of the image still show what it is?"),
+    "mirror": Factor("left and right", "Is the mirror image the same thing?"),
+    "turns": Factor("up and down", "Is the image the same thing upside down, or turned by a quarter?"),
+    "tilt": Factor(
+        "small rotations and shears", "Is a slightly rotated image the same thing?", ("Rotate", "ShearX", "ShearY"), 0.8
+    ),
+    "light": Factor(
+        "brightness and contrast", "Is a darker or paler image the same thing?", ("Brightness", "Contrast"), 0.8
+    ),
+    "colour": Factor(
+        "colour", "Is the same thing in another colour the same?", ("Saturation", "Hue"), 0.8, colour=True
+    ),
+    "tone": Factor(
+        "tones (solarize, equalize, posterize, invert)", "Can it be told from a negative or a poster of it?",
+        ("Solarize", "Equalize", "Posterize", "Invert"), 0.3,
+    ),
+    "grey": Factor("colour to grey", "Can it be told without colours?", ("Grayscale",), 0.2, colour=True),
+    "blur": Factor("sharpness", "Can it be told without fine detail?", ("Blur", "Sharpness")),
+    "cutout": Factor("a missing patch", "Can it be told if a patch is hidden?", ("Cutout",)),
+}  # fmt: skip
+_JITTER = ("light", "colour")
+
+# What a user may say of the images in one word: the factors that it turns off (matters) or on (ignores)
+TOPICS: dict[str, tuple[str, ...]] = {
+    "colour": ("colour", "grey", "tone"),
+    "orientation": ("mirror", "turns", "tilt"),
+    "brightness": ("light", "tone"),
+    "detail": ("blur",),
+    "position": ("crop",),
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """A setting of all factors."""
+
+    crop: str = "small"
+    mirror: bool = True
+    turns: bool = False
+    tilt: bool = False
+    light: bool = True
+    colour: bool = True
+    tone: bool = False
+    grey: bool = True
+    blur: bool = False
+    cutout: bool = False
+
+    def __post_init__(self) -> None:
+        if self.crop not in CROP_AREAS:
+            raise unknown("crop", self.crop, CROP_AREAS)
+        for f in fields(self):
+            if f.name != "crop" and type(getattr(self, f.name)) is not bool:
+                raise CoviewsError(f"the factor {f.name} is on (true) or off (false), not {getattr(self, f.name)!r}")
+
+    def is_on(self, factor: str) -> bool:
+        """Whether views change in this respect."""
+        value = getattr(self, factor)
+        return value != "whole" if factor == "crop" else bool(value)
+
+    @property
+    def placement(self) -> Placement:
+        """How views are cut out of their image and turned."""
+        area = CROP_AREAS[self.crop]
+        return Placement(
+            "none" if self.crop == "whole" else "random", (area, 1.0) if area < 1 else (0.2, 1.0),
+            flip=0.5 if self.mirror else 0.0, flip_vertical=0.5 if self.turns else 0.0,
+            quarter_turns=0.75 if self.turns else 0.0,
+        )  # fmt: skip
+
+    def source(self, views: int = 2) -> "FamilySource":
+        """The operations of the views."""
+        return FamilySource(self, views)
+
+    def without_colour(self) -> "Family":
+        """The same for grey images: factors of colour are off."""
+        off: dict[str, Any] = {name: False for name, factor in FACTORS.items() if factor.colour}
+        return replace(self, **off)
+
+    @property
+    def text(self) -> str:
+        """A line that `family` reads, such as `crop small, mirror, light`."""
+        return ", ".join([f"crop {self.crop}", *(n for n in FACTORS if n != "crop" and self.is_on(n))])
+
+    @property
+    def sentence(self) -> str:
+        """What the views change and what they keep, for a reader."""
+        crop = {
+            "whole": "Views show the whole image",
+            "large": "Views show at least half of the image",
+            "small": "Views show at least a fifth of the image",
+            "tiny": "Views show at least a twelfth of the image",
+        }[self.crop]
+        on = [f.title for n, f in FACTORS.items() if n != "crop" and self.is_on(n)]
+        off = [f.title for n, f in FACTORS.items() if n != "crop" and not self.is_on(n)]
+        changed = f" and differ in {_listed(on)}" if on else ", and differ in nothing else"
+        return f"{crop}{changed}.{f' They keep {_listed(off)}.' if off else ''}"
+
+    def write(self, path: str | Path, note: str = "") -> None:
+        """Write the family as YAML that `read_family` reads and a person can edit."""
+        content = {"format": FORMAT, "views": {f.name: getattr(self, f.name) for f in fields(self)}}
+        comments = "".join(f"# {line}\n" for line in [*note.splitlines(), self.sentence] if line)
+        text = comments + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+        write_whole(Path(path), text.encode())
+
+
+RECIPE = Family()
+# families with a name
+FAMILIES: dict[str, Family] = {
+    "recipe": RECIPE,
+    "cropflip": Family(light=False, colour=False, grey=False),
+}
+
+
+def family(text: str) -> Family:
+    """A family by its name, or from a line such as `crop small, mirror, light`."""
+    if text.strip() in FAMILIES:
+        return FAMILIES[text.strip()]
+    values: dict[str, Any] = dict.fromkeys((n for n in FACTORS if n != "crop"), False)
+    for part in text.split(","):
+        name, *rest = part.split()
+        if name not in FACTORS:
+            raise unknown("factor of views", name, FACTORS)
+        if name == "crop" and len(rest) == 1:
+            values["crop"] = rest[0]
+        elif rest or name == "crop":
+            raise CoviewsError(f"not a factor of views: {part.strip()!r} (write 'crop small' or 'mirror')")
+        else:
+            values[name] = True
+    return Family(**values)
+
+
+def is_family(text: str) -> bool:
+    """Whether the text names a family: by name, as a line of factors, or as a YAML file."""
+    return text in FAMILIES or text.endswith((".yaml", ".yml")) or "," in text or text.split(" ")[0] == "crop"
+
+
+def named_family(text: str) -> Family:
+    """A family by name, from a line of factors, or from a YAML file."""
+    return read_family(text) if text.endswith((".yaml", ".yml")) else family(text)
+
+
+def read_family(path: str | Path) -> Family:
+    """A family from the file that `Family.write` made."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+        if len(content) > _LARGEST_FILE:
+            raise CoviewsError(f"{path} is too large to be a file of views")
+        data = yaml.safe_load(content.decode("utf-8"))
+    except OSError as error:
+        raise CoviewsError(f"cannot read {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise CoviewsError(f"{path} is not YAML") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("views"), dict):
+        raise CoviewsError(f"{path} is no file of views of this version (it needs 'format: {FORMAT}' and 'views:')")
+    values, known = data["views"], [f.name for f in fields(Family)]
+    for name in values:
+        if name not in known:
+            raise unknown(f"factor in {path}:", str(name), known)
+    try:
+        return replace(family("crop small"), **values)
+    except CoviewsError as error:
+        raise CoviewsError(f"{path}: {error}") from error
+
+
+@dataclass(frozen=True)
+class FamilySource:
+    """The view source of a family."""
+
+    family: Family
+    views: int = 2
+    p: float = field(default=1.0, init=False)  # which steps are applied is drawn here
+
+    @property
+    def space(self) -> Space:
+        """The operations of all families."""
+        return _operations()
+
+    @functools.cached_property
+    def _groups(self) -> list[tuple[tuple[int, ...], float, bool]]:
+        """Operations, their probability, and whether all of them are applied, in a random order, or one of them."""
+        groups, jitter = [], [n for n in _JITTER if self.family.is_on(n)]
+        for name, factor in FACTORS.items():
+            if not factor.ops or not self.family.is_on(name) or name in jitter[1:]:
+                continue
+            names = [op for n in jitter for op in FACTORS[n].ops] if name in jitter else factor.ops
+            groups.append((tuple(map(self.space.index, names)), factor.p, name in jitter))
+        return groups or [((self.space.identity,), 0.0, False)]
+
+    @property
+    def steps(self) -> int:
+        """The number of operations in a row."""
+        return sum(len(ops) if every else 1 for ops, _, every in self._groups)
+
+    def sample(self, n: int, generator: np.random.Generator) -> Subpolicies:
+        """Draw subpolicies for n images."""
+        columns = []
+        for ops, p, every in self._groups:
+            choices = np.array(ops, np.int16)
+            if every:
+                drawn = generator.permuted(np.tile(choices, (n, self.views, 1)), axis=2)
+            else:
+                drawn = choices[generator.integers(0, len(choices), (n, self.views, 1))]
+            applied = generator.random((n, self.views, 1)) < p
+            columns.append(np.where(applied, drawn, np.int16(self.space.identity)))
+        steps = np.concatenate(columns, axis=2)
+        return Subpolicies(self.space, steps, generator.integers(0, self.space.levels, steps.shape, np.int16))
+
+
+@functools.cache
+def _operations() -> Space:
+    return space("factors", levels=FINE)
+
+
+def locked(matters: Iterable[str], ignores: Iterable[str]) -> dict[str, bool]:
+    """The factors that are decided: off where something matters, on where it does not."""
+    off, on = _factors(matters, "--matters"), _factors(ignores, "--ignores")
+    if both := sorted(off & on):
+        raise CoviewsError(f"{both[0]} cannot both matter and be ignored: name it in one of --matters and --ignores")
+    return {name: name in on for name in FACTORS if name in off | on}
+
+
+def with_locks(start: Family, locks: Mapping[str, bool]) -> Family:
+    """A family in which the locked factors are as they must be; the crop as in `start` where it may be a part."""
+    values: dict[str, Any] = dict(locks)
+    if "crop" in values:
+        values["crop"] = (start.crop if start.crop != "whole" else "small") if values["crop"] else "whole"
+    return replace(start, **values)
+
+
+def _factors(words: Iterable[str], flag: str) -> set[str]:
+    names: set[str] = set()
+    for word in words:
+        if word not in FACTORS and word not in TOPICS:
+            raise unknown(f"factor for {flag}", word, {**FACTORS, **TOPICS})
+        names |= {word, *TOPICS.get(word, ())} & FACTORS.keys()
+    return names
+
+
+def factors_table() -> tuple[list[str], list[list[str]]]:
+    """Every factor, for the docs: the heads of the columns, and a row of text for each."""
+    heads = ["factor", "question", "operations", "in the recipe"]
+    rows = [
+        [f"`{n}`", f.question, ", ".join(f.ops) or "(placement)", "yes" if RECIPE.is_on(n) else "no"]
+        for n, f in FACTORS.items()
+    ]
+    return heads, rows
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
