@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import parse_settings
 
 
-def main() -> int:
-    """Train and judge; what is wrong is said in the last line of the log."""
+def main(work: Callable[[Path, PretrainSettings, dict[str, Any]], None]) -> int:
+    """Do one job; what is wrong is said in the last line of the log."""
     folder, parent = Path(sys.argv[1]), int(sys.argv[2])
     threading.Thread(target=_end_with, args=[parent], daemon=True).start()
     asked = json.load(sys.stdin)
     try:
-        train_and_judge(folder, parse_settings(asked["settings"], "the comparison"), asked["evaluation"])
+        work(folder, parse_settings(asked["settings"], "the comparison"), asked["evaluation"])
     except CoviewsError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return 2
@@ -37,13 +38,19 @@ def main() -> int:
 def train_and_judge(folder: Path, settings: PretrainSettings, evaluation: dict[str, Any]) -> None:
     """Begin a run or go on with it, and add its evaluation to it."""
     from coviews.evaluation.evaluate import evaluate
+
+    begin_or_continue(folder, settings)
+    print(evaluate(folder, progress=False, **evaluation), flush=True)
+
+
+def begin_or_continue(folder: Path, settings: PretrainSettings) -> None:
+    """Train, from the last checkpoint if there is one."""
     from coviews.training.pretrain import pretrain
 
     if (folder / "config.yaml").exists():
         pretrain(settings=settings, resume=folder)
     else:
         pretrain(settings=settings, out=folder)
-    print(evaluate(folder, progress=False, **evaluation), flush=True)
 
 
 def _end_with(parent: int) -> None:
@@ -53,4 +60,4 @@ def _end_with(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(train_and_judge))

@@ -29,6 +29,7 @@ class Workers:
     at_once: int  # processes
     threads: int  # of each
     display: Display
+    module: str = "coviews.comparison.worker"  # what each process runs
     _waiting: list[Job] = field(default_factory=list)
     _running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
@@ -80,7 +81,7 @@ class Workers:
             log.parent.mkdir(parents=True, exist_ok=True)
             with open(log, "ab") as file:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "coviews.comparison.worker", str(folder), str(os.getpid())],
+                    [sys.executable, "-m", self.module, str(folder), str(os.getpid())],
                     stdin=subprocess.PIPE, stdout=file, stderr=subprocess.STDOUT, env=os.environ | counts,
                     start_new_session=True,  # Ctrl-C is for this process, which passes it on once
                 )  # fmt: skip

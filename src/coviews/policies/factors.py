@@ -29,9 +29,13 @@ class Factor:
     """One thing that views may change."""
 
     title: str
-    """What is changed, as in "the views change ...": a noun phrase."""
+    """What is changed, as a noun phrase."""
     question: str
     """What the user knows about the images: if the answer is yes, the factor may be on."""
+    on: str
+    """What to do, as an imperative, to turn it on."""
+    off: str
+    """What to do to turn it off."""
     ops: tuple[str, ...] = ()
     """The operations that make the change, one of which is drawn; none for a change of the placement."""
     p: float = 0.5
@@ -42,25 +46,43 @@ class Factor:
 
 # In the order in which the operations are applied; brightness and colour are applied together, in a random order.
 FACTORS: dict[str, Factor] = {
-    "crop": Factor("the part that is shown", "Does a part of the image still show what it is?"),
-    "mirror": Factor("left and right", "Is the mirror image the same thing?"),
-    "turns": Factor("up and down", "Is the image the same thing upside down, or turned by a quarter?"),
+    "crop": Factor(
+        "the part that is shown", "Does a part of the image still show what it is?",
+        "show parts of the image", "show the whole image",
+    ),
+    "mirror": Factor("left and right", "Is the mirror image the same thing?", "mirror", "do not mirror"),
+    "turns": Factor(
+        "up and down", "Is it the same thing upside down, or turned by a quarter?",
+        "turn by quarters and upside down", "keep up and down",
+    ),
     "tilt": Factor(
-        "small rotations and shears", "Is a slightly rotated image the same thing?", ("Rotate", "ShearX", "ShearY"), 0.8
+        "small rotations and shears", "Is a slightly rotated image the same thing?",
+        "rotate and shear a little", "do not rotate or shear", ("Rotate", "ShearX", "ShearY"), 0.8,
     ),
     "light": Factor(
-        "brightness and contrast", "Is a darker or paler image the same thing?", ("Brightness", "Contrast"), 0.8
+        "brightness and contrast", "Is a darker or paler image the same thing?",
+        "change brightness and contrast", "keep brightness and contrast as they are", ("Brightness", "Contrast"), 0.8,
     ),
     "colour": Factor(
-        "colour", "Is the same thing in another colour the same?", ("Saturation", "Hue"), 0.8, colour=True
+        "colour", "Is it the same thing in another colour?",
+        "change colours", "keep colour as it is", ("Saturation", "Hue"), 0.8, colour=True,
     ),
     "tone": Factor(
-        "tones (solarize, equalize, posterize, invert)", "Can it be told from a negative or a poster of it?",
+        "tones", "Can it be recognised in a negative, or in very few tones?",
+        "change tones (solarize, equalize, posterize, invert)", "keep tones",
         ("Solarize", "Equalize", "Posterize", "Invert"), 0.3,
     ),
-    "grey": Factor("colour to grey", "Can it be told without colours?", ("Grayscale",), 0.2, colour=True),
-    "blur": Factor("sharpness", "Can it be told without fine detail?", ("Blur", "Sharpness")),
-    "cutout": Factor("a missing patch", "Can it be told if a patch is hidden?", ("Cutout",)),
+    "grey": Factor(
+        "colour to grey", "Can it be recognised without colours?",
+        "turn some views grey", "do not turn views grey", ("Grayscale",), 0.2, colour=True,
+    ),
+    "blur": Factor(
+        "sharpness", "Can it be recognised without fine detail?", "blur and sharpen", "do not blur",
+        ("Blur", "Sharpness"),
+    ),
+    "cutout": Factor(
+        "a hidden patch", "Can it be recognised if a patch is hidden?", "hide a patch", "hide no patch", ("Cutout",),
+    ),
 }  # fmt: skip
 _JITTER = ("light", "colour")
 
@@ -127,17 +149,15 @@ class Family:
 
     @property
     def sentence(self) -> str:
-        """What the views change and what they keep, for a reader."""
-        crop = {
+        """What the views change, for a reader."""
+        shown = {
             "whole": "Views show the whole image",
             "large": "Views show at least half of the image",
             "small": "Views show at least a fifth of the image",
             "tiny": "Views show at least a twelfth of the image",
         }[self.crop]
         on = [f.title for n, f in FACTORS.items() if n != "crop" and self.is_on(n)]
-        off = [f.title for n, f in FACTORS.items() if n != "crop" and not self.is_on(n)]
-        changed = f" and differ in {_listed(on)}" if on else ", and differ in nothing else"
-        return f"{crop}{changed}.{f' They keep {_listed(off)}.' if off else ''}"
+        return f"{shown} and differ in {listed(on)}." if on else f"{shown} and differ in nothing else."
 
     def write(self, path: str | Path, note: str = "") -> None:
         """Write the family as YAML that `read_family` reads and a person can edit."""
@@ -291,5 +311,6 @@ def factors_table() -> tuple[list[str], list[list[str]]]:
     return heads, rows
 
 
-def _listed(words: list[str]) -> str:
+def listed(words: list[str]) -> str:
+    """Words with commas and an 'and'."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,162 @@
+"""What pilots teach about factors: a Gaussian model of the score of every family, fitted to all pilots at once.
+
+    score(family) = mean + effect of each factor + what the family has beyond its factors + noise
+
+Each part is Gaussian, so the model is a Gaussian process over families. It gives the effect of each factor, and the
+expected score of every family, tried or not, with its uncertainty.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from coviews.policies.factors import FACTORS, Family
+
+Numbers = NDArray[np.float64]
+
+CROPS_TRIED = ("large", "small", "tiny")
+_MEAN = 30.0  # points: the standard deviation of the overall mean, which the pilots decide
+# Standard deviations in points, of which the likelihood of the scores chooses: of a factor's effect, of what a family
+# has beyond its factors, and of the noise of a pilot beside that of its score.
+_EFFECTS = (1.0, 2.0, 4.0, 8.0)
+_BEYOND = (0.5, 1.5, 3.0)
+_NOISE = (0.5, 1.0, 2.0)
+_ALIKE = 0.6  # correlation, for each factor that differs, of what families have beyond their factors
+DEPARTURE = 0.5  # points that each departure from the recipe is expected to cost, before any pilot
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """Scores of pilots in points, and how far they may be off; a pilot may have several scores."""
+
+    families: tuple[Family, ...]  # (n), one for each score
+    scores: Numbers  # (n,)
+    errors: Numbers  # (n, n): the covariance of the scores' errors, without the noise of training
+
+    def __len__(self) -> int:
+        return len(self.families)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a change of one factor does to the score, in points."""
+
+    factor: str
+    value: str  # what the factor is changed to from what it is in the recipe: "on", "off" or a crop
+    points: float
+    error: float  # standard deviation
+
+
+def families(start: Family, free: Sequence[str]) -> list[Family]:
+    """Every family that differs from the start in free factors only; the start is the first."""
+    choices = [[getattr(start, name), *_others(start, name)] for name in free]
+    return [replace(start, **dict(zip(free, values, strict=True))) for values in itertools.product(*choices)]
+
+
+def _others(start: Family, name: str) -> list[Any]:
+    """The values that a factor may be changed to."""
+    value = getattr(start, name)
+    return [crop for crop in CROPS_TRIED if crop != value] if name == "crop" else [not value]
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyModel:
+    """The model after some pilots."""
+
+    start: Family  # the recipe with its locks: effects are changes from it
+    free: tuple[str, ...]  # the factors that are not locked
+    observations: Observations
+    effect: float  # the chosen standard deviations, in points
+    beyond: float
+    noise: float
+
+    @classmethod
+    def fit(cls, start: Family, free: Sequence[str], observations: Observations) -> "FamilyModel":
+        """The model whose standard deviations make the observations most likely."""
+        grid = itertools.product(_EFFECTS, _BEYOND, _NOISE)
+        candidates = [cls(start, tuple(free), observations, *sizes) for sizes in grid]
+        return max(candidates, key=cls.log_likelihood) if len(observations) else candidates[len(candidates) // 2]
+
+    def _codes(self, some: Sequence[Family]) -> NDArray[np.int64]:
+        """(n, F): the value of each free factor, 0 where it is the start's."""
+        codes = np.zeros((len(some), len(self.free)), np.int64)
+        for j, name in enumerate(self.free):
+            values = CROPS_TRIED if name == "crop" else (False, True)
+            home = values.index(getattr(self.start, name)) if getattr(self.start, name) in values else 0
+            codes[:, j] = [values.index(getattr(family, name)) - home for family in some]
+        return codes
+
+    def _prior_mean(self, codes: NDArray[np.int64]) -> Numbers:
+        return -DEPARTURE * (codes != 0).sum(1)
+
+    def _covariance(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> Numbers:
+        differ = a[:, None, :] != b[None, :, :]
+        # an effect is the difference of two values of a factor: each value has half of its variance
+        same = (~differ).sum(2) * self.effect**2 / 2
+        return _MEAN**2 + same + self.beyond**2 * _ALIKE ** differ.sum(2)
+
+    @property
+    def _solved(self) -> tuple[NDArray[np.int64], Any, Numbers]:
+        seen = self.observations
+        codes = self._codes(seen.families)
+        noise = seen.errors + self.noise**2 * np.eye(len(seen))
+        factor = linalg.cho_factor(self._covariance(codes, codes) + noise, lower=True)
+        residual = seen.scores - self._prior_mean(codes)
+        return codes, factor, residual
+
+    def log_likelihood(self) -> float:
+        """Of the observations."""
+        _, (lower, _), residual = self._solved
+        white = linalg.solve_triangular(np.tril(lower), residual, lower=True)
+        return float(-0.5 * white @ white - np.log(np.diag(lower)).sum())
+
+    def predict(self, some: Sequence[Family]) -> tuple[Numbers, Numbers]:
+        """The expected scores (n,) of families, and their covariance (n, n)."""
+        codes = self._codes(some)
+        mean, covariance = self._prior_mean(codes), self._covariance(codes, codes)
+        if not len(self.observations):
+            return mean, covariance
+        seen, factor, residual = self._solved
+        between = self._covariance(codes, seen)
+        return mean + between @ linalg.cho_solve(factor, residual), covariance - between @ linalg.cho_solve(
+            factor, between.T
+        )
+
+    def gain(self, family: Family, over: Family) -> tuple[float, float]:
+        """By how much one family is better than another, in points, and the standard deviation of that."""
+        mean, covariance = self.predict([family, over])
+        variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
+        return float(mean[0] - mean[1]), float(np.sqrt(max(variance, 0.0)))
+
+    def effects(self) -> list[Effect]:
+        """What the change of each free factor from the recipe does, over all families alike."""
+        effects = []
+        for name in self.free:
+            for value in _others(self.start, name):
+                points, error = self._contrast(name, value)
+                words = str(value) if name == "crop" else "on" if value else "off"
+                effects.append(Effect(name, words, points, error))
+        return effects
+
+    def _contrast(self, name: str, value: Any) -> tuple[float, float]:
+        """The effect of one value of a factor against the start's: part of the model, so its posterior is exact."""
+        j = self.free.index(name)
+        code = self._codes([replace(self.start, **{name: value})])[0, j]
+        if not len(self.observations):
+            return -DEPARTURE, float(self.effect)
+        seen, factor, residual = self._solved
+        half = self.effect**2 / 2
+        between = half * ((seen[:, j] == code).astype(float) - (seen[:, j] == 0))
+        points = -DEPARTURE + between @ linalg.cho_solve(factor, residual)
+        variance = self.effect**2 - between @ linalg.cho_solve(factor, between)
+        return float(points), float(np.sqrt(max(variance, 0.0)))
+
+
+def factor_names() -> list[str]:
+    """All factors, in the order of a family's fields."""
+    return [f.name for f in fields(Family) if f.name in FACTORS]

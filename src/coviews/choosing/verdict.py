@@ -1,0 +1,88 @@
+"""What the pilots say: the family to take, the effect of each factor, and one sentence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coviews.choosing.model import Effect, FamilyModel
+from coviews.policies.factors import FACTORS, Family, listed
+
+BEYOND_NOISE = 1.0  # standard deviations by which a family must be better than the recipe to be taken
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A family that was tried."""
+
+    family: Family
+    score: float  # expected, in points: an accuracy where there are labels, or relative to the mean of all pilots
+    gain: float  # over the recipe
+    error: float  # standard deviation of the gain
+    pilots: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The family to take, and why."""
+
+    family: Family
+    recipe: Family  # the recipe, with what is locked
+    gain: float  # of the family over the recipe, in points
+    error: float  # its standard deviation
+    effects: tuple[Effect, ...]  # of each change of a factor
+    standings: tuple[Standing, ...]  # the best first
+    labelled: bool
+
+    @property
+    def differs(self) -> bool:
+        """Whether something is better than the recipe beyond the noise."""
+        return self.family != self.recipe
+
+    @property
+    def sentence(self) -> str:
+        """What to do with these images' views, and what is gained by it."""
+        if not self.differs:
+            best = self.standings[0]
+            text = "Take the recipe: no views that were tried are better beyond the noise."
+            return f"{text} The best others: {best.gain:+.1f} ± {best.error:.1f} points." if best.gain > 0 else text
+        points = {(e.factor, e.value): f"{e.points:+.1f} ± {e.error:.1f}" for e in self.effects}
+        changes = []
+        for name, factor in FACTORS.items():
+            value = getattr(self.family, name)
+            if value == getattr(self.recipe, name):
+                continue
+            words = (
+                {"large": "show larger parts", "tiny": "show smaller parts too"}.get(str(value), factor.off)
+                if name == "crop"
+                else (factor.on if value else factor.off)
+            )
+            effect = points.get((name, str(value) if name == "crop" else "on" if value else "off"))
+            changes.append(f"{words} ({effect})" if effect else words)
+        text = listed(changes)
+        return (
+            f"{text[0].upper()}{text[1:]}; the rest as in the recipe. "
+            f"Expected gain over the recipe: {self.gain:+.1f} ± {self.error:.1f} points."
+        )
+
+
+def verdict(model: FamilyModel, families: Sequence[Family], labelled: bool) -> Verdict:
+    """Decide among the families that were tried."""
+    counts = {family: list(families).count(family) for family in families}
+    tried = list(counts)
+    recipe = model.start
+    mean, covariance = model.predict([*tried, recipe])
+    last = len(tried)
+    standings = []
+    for i, family in enumerate(tried):
+        variance = covariance[i, i] + covariance[last, last] - 2 * covariance[i, last]
+        error = 0.0 if family == recipe else float(np.sqrt(max(variance, 0.0)))
+        gain = float(mean[i] - mean[last])
+        standings.append(Standing(family, float(mean[i]), gain, error, counts[family]))
+    standings.sort(key=lambda s: -s.score)
+    best = standings[0]
+    choice = best if best.gain > BEYOND_NOISE * best.error else None
+    return Verdict(
+        choice.family if choice else recipe, recipe, choice.gain if choice else 0.0, choice.error if choice else 0.0,
+        tuple(model.effects()), tuple(standings), labelled,
+    )  # fmt: skip
