@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from coviews.console.progress import Display
+from coviews.encoders.memory import kept_memory
 from coviews.encoders.pixels import to_tensors
 from coviews.errors import CoviewsError
 from coviews.ops.plan import Plan
@@ -72,7 +73,7 @@ def pretrain(
             training.settings = settings
             try:
                 begin(training, folder, overwrite)
-                with listening(training.stop_request):
+                with listening(training.stop_request), kept_memory(fabric.device):
                     train(training)
                     return finish(training)
             finally:
