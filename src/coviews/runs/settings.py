@@ -29,6 +29,7 @@ from coviews.searching.settings import SearchSettings
 LOCAL_AREA = (0.05, 0.4)  # the least and largest area of a local view
 LEAST_LOCAL = 8  # pixels a side, where the size of local views is not given
 VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
+DEFAULT_VIEWS = "recipe"  # the best on average without labels, see docs/results.md
 ACCELERATORS = ("auto", "cpu", "cuda", "mps")
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
@@ -78,7 +79,7 @@ class PretrainSettings:
     init_from: Path | None = None
     """Start from the encoder of another run: its folder, or its encoder.safetensors."""
 
-    views: str = "coviews"
+    views: str = DEFAULT_VIEWS
     """Who chooses the views: coviews, indepviews, random, uniform, randaugment, trivialaugment, simclr, hardviews, the
     file of a learned policy (.safetensors), or a family of views: recipe, cropflip, a line such as 'crop small,
     mirror, light', or the file that choose writes (.yaml)."""
