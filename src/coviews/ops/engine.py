@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from coviews.errors import CoviewsError
 from coviews.ops import resample
 from coviews.ops.images import Images, check_images
+from coviews.ops.kernels import lookup
 from coviews.ops.kernels.layout import FILL, PARAMETERS, PLACE, SLOTS
 from coviews.ops.placement import AREA, Placement
 from coviews.ops.plan import Plan
@@ -67,7 +68,7 @@ def make_views(
     task = functools.partial(
         _run, batch, views.reshape(items, -1), plan.ops.reshape(items, -1), plan.levels.reshape(items, -1),
         plan.spots.reshape(items, -1), plan.boxes.reshape(items, 4), _orientations(plan),
-        space_.parameters(h, w), _addresses(space_), _address(resample.place), _LAYOUT, _colour(fill),
+        space_.parameters(h, w), *_addresses(space_), _address(resample.place), _LAYOUT, _colour(fill),
         space_.identity, plan.views, *plan.sizes[0], resample.rows_first((h, w), plan.sizes[0]),
     )  # fmt: skip
     parts = itertools.pairwise(bounds)  # each worker takes the next part when it is free
@@ -245,7 +246,7 @@ def _prepare() -> None:
                 array.flags.writeable = False  # as the arrays of a plan are
             _run(
                 pixel, view, identity, identity, spots, box, np.zeros((1, 3), np.int8), operations.parameters(1, 1),
-                _addresses(operations), place, _LAYOUT, np.zeros(3), operations.identity, 1, 1, 1, False, 0, 1,
+                *_addresses(operations), place, _LAYOUT, np.zeros(3), operations.identity, 1, 1, 1, False, 0, 1,
             )  # fmt: skip
         _call_one(pixel, pixel.copy(), _address(operations.rows[operations.identity].kernel), np.zeros(SLOTS))
     finally:
@@ -253,8 +254,15 @@ def _prepare() -> None:
 
 
 @functools.cache
-def _addresses(operations: Space) -> NDArray[np.int64]:
-    return np.array([_address(row.kernel) for row in operations.rows], np.int64)
+def _addresses(operations: Space) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_], int]:
+    """The kernels; those that write tables, or 0; which operations are pointwise; and the lookup.
+
+    An operation that is pointwise or has a table, and the pointwise ones after it, are one lookup.
+    """
+    kernels = np.array([_address(row.kernel) for row in operations.rows], np.int64)
+    tables = np.array([_address(row.table) if row.table else 0 for row in operations.rows], np.int64)
+    pointwise = np.array([row.pointwise for row in operations.rows])
+    return kernels, tables * lookup.FAST, pointwise & lookup.FAST, _address(lookup.look_up)
 
 
 def _call_kernel(typingctx: Any, address: Any, src: Any, dst: Any, h: Any, w: Any, c: Any, p: Any) -> Any:
@@ -281,15 +289,18 @@ def _call_one(image, out, address, slots):  # type: ignore[no-untyped-def]
 
 @_jit
 def _run(  # type: ignore[no-untyped-def]
-    images, views, ops, levels, spots, boxes, orientations, parameters, addresses, place, layout, fill, identity,
-    per_image, height, width, rows_first, first, last,
+    images, views, ops, levels, spots, boxes, orientations, parameters, addresses, tables, pointwise, look_up, place,
+    layout, fill, identity, per_image, height, width, rows_first, first, last,
 ):  # fmt: skip
     """Make the views `first` to `last` - 1 of all views of all images."""
     _, h, w, c = images.shape
     size = h * w * c
     count, spot, colour, slot_count = layout[:4]
     box_start, view_height, view_width, flip, flip_vertical, turn, order, box_count = layout[4:]
-    scratch = np.empty((2, size), np.uint8)
+    scratch, table = np.empty((2, size), np.uint8), np.empty((2, c * 256), np.uint8)
+    unchanged = np.empty((c, 256), np.uint8)
+    unchanged[:] = np.arange(256)
+    active = np.empty(ops.shape[1], np.intp)  # the steps that do something
     slots = np.zeros(slot_count)
     slots[colour:] = fill
     box = np.zeros(box_count)
@@ -301,22 +312,39 @@ def _run(  # type: ignore[no-untyped-def]
         placed = height != h or width != w or left != 0 or top != 0 or right != w or bottom != h
         for i in range(3):
             placed = placed or orientations[item, i] != 0
-        free = 0  # the half of the scratch that the next step may write to
         steps = 0
         for step in range(ops.shape[1]):
             if ops[item, step] != identity:
-                steps = step + 1
-        for step in range(steps):
-            op = ops[item, step]
-            if op == identity:
-                continue
-            for i in range(count):
-                slots[i] = parameters[op, levels[item, step], i]
-            slots[spot], slots[spot + 1] = spots[item, 2 * step], spots[item, 2 * step + 1]
-            target = out if step == steps - 1 and not placed else scratch.ctypes.data + free * size
+                active[steps] = step
+                steps += 1
+        free = 0  # the half of the scratch that the next step may write to
+        first_of_chain = 0
+        while first_of_chain < steps:
+            op = ops[item, active[first_of_chain]]
+            end = first_of_chain + 1
+            while (pointwise[op] or tables[op] != 0) and end < steps and pointwise[ops[item, active[end]]]:
+                end += 1
+            target = out if end == steps and not placed else scratch.ctypes.data + free * size
+            by_table = tables[op] != 0 or end > first_of_chain + 1
+            for i in range(end - first_of_chain):
+                step = active[first_of_chain + i]
+                op = ops[item, step]
+                for k in range(count):
+                    slots[k] = parameters[op, levels[item, step], k]
+                slots[spot], slots[spot + 1] = spots[item, 2 * step], spots[item, 2 * step + 1]
+                result = table[i % 2].ctypes.data
+                if not by_table:
+                    _call(addresses[op], source, target, h, w, c, slots.ctypes.data)
+                elif i == 0 and tables[op] != 0:
+                    _call(tables[op], source, result, h, w, c, slots.ctypes.data)
+                else:  # a table is an image of 256 pixels to a pointwise operation
+                    before = table[1 - i % 2].ctypes.data if i > 0 else unchanged.ctypes.data
+                    _call(addresses[op], before, result, 1, 256, c, slots.ctypes.data)
+            if by_table:
+                _call(look_up, source, target, h, w, c, result)
             free = 1 - free
-            _call(addresses[op], source, target, h, w, c, slots.ctypes.data)
             source = target
+            first_of_chain = end
         if placed:
             box[box_start], box[box_start + 1], box[box_start + 2], box[box_start + 3] = left, top, right, bottom
             box[flip], box[flip_vertical], box[turn] = (

@@ -32,6 +32,8 @@ class Op:
     unit: str = ""
     paper: bool = False  # one of the paper's sixteen
     variant_of: str = ""  # the operation that takes its place in the space `all`
+    pointwise: bool = False  # the kernel changes each byte by itself, whatever the others are
+    table: Callable[..., None] | None = None  # like a kernel, but writes what becomes of each of 256 bytes, by channel
 
     @property
     def magnitude(self) -> bool:
@@ -137,14 +139,14 @@ _ROWS = (
     Op("TranslateX", geometry.affine, _translate_x, -0.45, 0.45, 0.0, paper=True),
     Op("TranslateY", geometry.affine, _translate_y, -0.45, 0.45, 0.0, paper=True),
     Op("Rotate", geometry.affine, _rotate, -30.0, 30.0, 0.0, "deg", paper=True),
-    Op("AutoContrast", tone.autocontrast, _value, paper=True),
-    Op("Invert", tone.invert, _value, paper=True),
-    Op("Equalize", tone.equalize, _value, paper=True),
-    Op("Solarize", tone.solarize, _value, 0.0, 256.0, 256.0, paper=True),
-    Op("Posterize", tone.posterize, _whole, 4.0, 8.0, 8.0, "bits", paper=True),
-    Op("Contrast", tone.contrast, _value, 0.1, 1.9, 1.0, paper=True),
+    Op("AutoContrast", tone.autocontrast, _value, paper=True, table=tone.autocontrast_table),
+    Op("Invert", tone.invert, _value, paper=True, pointwise=True),
+    Op("Equalize", tone.equalize, _value, paper=True, table=tone.equalize_table),
+    Op("Solarize", tone.solarize, _value, 0.0, 256.0, 256.0, paper=True, pointwise=True),
+    Op("Posterize", tone.posterize, _whole, 4.0, 8.0, 8.0, "bits", paper=True, pointwise=True),
+    Op("Contrast", tone.contrast, _value, 0.1, 1.9, 1.0, paper=True, table=tone.contrast_table),
     Op("Color", color.color, _value, 0.1, 1.9, 1.0, paper=True),
-    Op("Brightness", tone.brightness, _value, 0.1, 1.9, 1.0, paper=True),
+    Op("Brightness", tone.brightness, _value, 0.1, 1.9, 1.0, paper=True, pointwise=True),
     Op("Sharpness", filters.sharpness, _value, 0.1, 1.9, 1.0, paper=True),
     Op("Cutout", geometry.cutout, _cutout, 0.0, 0.2, 0.0, paper=True),
     Op("Identity", geometry.identity, _value, paper=True),
