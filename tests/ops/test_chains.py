@@ -17,7 +17,7 @@ CHAINED = [name for name, row in OPS.items() if row.pointwise or row.table]
 @pytest.fixture(params=[True, False], ids=["lookups", "one after the other"])
 def by_lookup(request, monkeypatch):
     """Whether the engine makes tables: every processor has to give the same bytes."""
-    monkeypatch.setattr(lookup, "FAST", request.param)
+    monkeypatch.setattr(engine, "CHAINS", request.param)
     engine._addresses.cache_clear()
     yield request.param
     engine._addresses.cache_clear()

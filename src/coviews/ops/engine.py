@@ -26,6 +26,7 @@ from coviews.ops.plan import Plan
 from coviews.ops.space import SPACES, STANDARD, Space, space
 
 GREY = (128, 128, 128)
+CHAINS = lookup.FAST  # whether a chain of pointwise operations is one lookup
 
 _KERNEL = types.void(
     types.CPointer(types.uint8), types.CPointer(types.uint8), types.intp, types.intp, types.intp,
@@ -262,7 +263,7 @@ def _addresses(operations: Space) -> tuple[NDArray[np.int64], NDArray[np.int64],
     kernels = np.array([_address(row.kernel) for row in operations.rows], np.int64)
     tables = np.array([_address(row.table) if row.table else 0 for row in operations.rows], np.int64)
     pointwise = np.array([row.pointwise for row in operations.rows])
-    return kernels, tables * lookup.FAST, pointwise & lookup.FAST, _address(lookup.look_up)
+    return kernels, tables * CHAINS, pointwise & CHAINS, _address(lookup.look_up)
 
 
 def _call_kernel(typingctx: Any, address: Any, src: Any, dst: Any, h: Any, w: Any, c: Any, p: Any) -> Any:

@@ -16,9 +16,8 @@ u8 = np.uint8
 LANES = 64  # bytes in a vector
 BLOCK = 3 * LANES  # a whole number of pixels of one and of three channels
 
-FAST = not (numba.config.CPU_NAME or numba.config.CPU_FEATURES) and bool(
-    binding.get_host_cpu_features().get("avx512vbmi")
-)
+_config: Any = numba.config  # numba can be told to compile for another processor
+FAST = not (_config.CPU_NAME or _config.CPU_FEATURES) and bool(binding.get_host_cpu_features().get("avx512vbmi"))
 
 
 def look_up(src, dst, h, w, c, p):
@@ -67,6 +66,8 @@ def _block_lookup(channels: int) -> Any:
 
     def typed(typingctx, source, target, tables):
         def generate(context, builder, signature, args):
+            if not FAST:  # never called, and other processors have no such instruction
+                return context.get_dummy_value()
             row, bits = ir.VectorType(ir.IntType(8), LANES), ir.VectorType(ir.IntType(1), LANES)
             name = "llvm.x86.avx512.vpermi2var.qi.512"  # (a, i, b): the bytes i of the 128 in a and b
             permute = builder.module.globals.get(name) or ir.Function(
