@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import carray, njit
 
-from coviews.ops.kernels.arithmetic import blend, clip_byte, copy_bytes, luma
+from coviews.ops.kernels.arithmetic import blend, clip, copy_values, largest, luma
 from coviews.ops.kernels.layout import SLOTS
 from coviews.ops.kernels.lookup import replace
 
@@ -16,19 +16,19 @@ def invert(src, dst, h, w, c, p):
     """`ImageOps.invert`."""
     a, b = carray(src, h * w * c), carray(dst, h * w * c)
     for i in range(a.size):
-        b[i] = u8(255) - a[i]
+        b[i] = largest(a) - a[i]
 
 
 def solarize(src, dst, h, w, c, p):
-    """`ImageOps.solarize`: bytes at or above the threshold v are inverted."""
+    """`ImageOps.solarize`: values at or above the threshold v (of 255) are inverted."""
     a, b = carray(src, h * w * c), carray(dst, h * w * c)
-    threshold = math.ceil(carray(p, SLOTS)[0])
-    if threshold > 255:
-        copy_bytes(a, b)
+    threshold = math.ceil(carray(p, SLOTS)[0] * (largest(a) // 255))
+    if threshold > largest(a):
+        copy_values(a, b)
         return
-    bound = u8(max(threshold, 0))
+    bound = a.dtype.type(max(threshold, 0))
     for i in range(a.size):
-        b[i] = a[i] if a[i] < bound else u8(255) - a[i]
+        b[i] = a[i] if a[i] < bound else largest(a) - a[i]
 
 
 def posterize(src, dst, h, w, c, p):
@@ -44,7 +44,7 @@ def brightness(src, dst, h, w, c, p):
     a, b = carray(src, h * w * c), carray(dst, h * w * c)
     alpha = f32(carray(p, SLOTS)[0])
     for i in range(a.size):
-        b[i] = clip_byte(alpha * f32(a[i]))
+        b[i] = clip(alpha * f32(a[i]), largest(a))
 
 
 def contrast(src, dst, h, w, c, p):
@@ -85,8 +85,8 @@ def equalize_table(src, tables, h, w, c, p):
 
 @njit
 def _mean_grey(a, c):
-    """The mean of the grey image, rounded."""
-    n, total = a.size // c, 0
+    """The mean of the grey image, rounded; if there are other than three channels, the mean of all values."""
+    n, total = a.size // 3 if c == 3 else a.size, 0
     if c == 3:
         for i in range(n):
             total += luma(a[3 * i], a[3 * i + 1], a[3 * i + 2])
@@ -100,7 +100,7 @@ def _mean_grey(a, c):
 def _blend_all(a, b, mean, p):
     alpha = f32(carray(p, SLOTS)[0])
     for i in range(a.size):
-        b[i] = blend(mean, f32(a[i]), alpha)
+        b[i] = blend(mean, f32(a[i]), alpha, largest(b))
 
 
 @njit
@@ -127,8 +127,9 @@ def _flatten(a, tables):
             counts[1, a[3 * i + 1]] += 1
             counts[2, a[3 * i + 2]] += 1
     else:
-        for i in range(n):
-            counts[0, a[i]] += 1
+        for i in range(0, a.size, c):
+            for k in range(c):
+                counts[k, a[i + k]] += 1
     for k in range(c):
         last = 255
         while counts[k, last] == 0:
@@ -148,9 +149,9 @@ def _flatten(a, tables):
 
 @njit
 def _extremes(a, c):
-    """The smallest and the largest byte of each channel, 48 bytes (a whole number of pixels) at a time."""
+    """The smallest and the largest byte of each channel, 48 bytes at a time if that is a whole number of pixels."""
     low, high = np.full(48, 255, u8), np.zeros(48, u8)
-    blocks = a.size // 48
+    blocks = a.size // 48 if 48 % c == 0 else 0
     for block in range(blocks):
         part = a[48 * block : 48 * block + 48]
         for i in range(48):
