@@ -50,7 +50,7 @@ def test_a_flag_that_agrees_is_fine():
         ({"matters": "turns", "quarter_turns": 0.75}, "--quarter-turns 0.75 contradicts --matters"),
         ({"matters": "position", "crop": "joint"}, "--crop joint contradicts --matters"),
         ({"matters": "position", "views": "simclr", "views_local": 2, "method": "dino"}, "leave out --views-local"),
-        ({"ignores": "tone", "views": "coviews"}, "only families of views can: use --views recipe or cropflip.*not coviews"),
+        ({"ignores": "tone", "views": "coviews"}, "families of views can: use --views recipe or cropflip.*not coviews"),
         ({"ignores": "tone", "views": "simclr"}, "only families of views can"),
         ({"ignores": "tone", "views": "policy.safetensors"}, "only families of views can"),
         ({"ignores": "mirror", "views": "recipe", "flip": 0.0}, "--flip 0 contradicts --ignores"),

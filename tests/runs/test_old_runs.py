@@ -27,7 +27,14 @@ from coviews.training.state import Training
 ROOT = Path(__file__).parents[2]
 OLD = Path(__file__).parents[1] / "old_runs"  # without encoders and checkpoints, which are large
 BASE = PretrainSettings(
-    data="shapes", subset="256", encoder="resnet8", epochs=4, batch_size=64, lr=0.12, warmup_epochs=1, knn_every=2,
+    data="shapes",
+    subset="256",
+    encoder="resnet8",
+    epochs=4,
+    batch_size=64,
+    lr=0.12,
+    warmup_epochs=1,
+    knn_every=2,
     views="coviews",
 )
 EXPECTED = {
