@@ -5,6 +5,7 @@ cut out and turned (`Family.placement`) and which operations are applied to them
 """
 
 import functools
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -112,11 +113,11 @@ class Family:
     cutout: bool = False
 
     def __post_init__(self) -> None:
-        if self.crop not in CROP_AREAS:
-            raise unknown("crop", self.crop, CROP_AREAS)
+        if not isinstance(self.crop, str) or self.crop not in CROP_AREAS:
+            raise unknown("crop", reprlib.repr(self.crop).strip("'"), CROP_AREAS)
         for f in fields(self):
-            if f.name != "crop" and type(getattr(self, f.name)) is not bool:
-                raise CoviewsError(f"the factor {f.name} is on (true) or off (false), not {getattr(self, f.name)!r}")
+            if f.name != "crop" and type(value := getattr(self, f.name)) is not bool:
+                raise CoviewsError(f"the factor {f.name} is on (true) or off (false), not {reprlib.repr(value)}")
 
     def is_on(self, factor: str) -> bool:
         """Whether views change in this respect."""
@@ -181,7 +182,7 @@ def family(text: str) -> Family:
         return FAMILIES[text.strip()]
     values: dict[str, Any] = dict.fromkeys((n for n in FACTORS if n != "crop"), False)
     for part in text.split(","):
-        name, *rest = part.split()
+        name, *rest = part.split() or [""]
         if name not in FACTORS:
             raise unknown("factor of views", name, FACTORS)
         if name == "crop" and len(rest) == 1:
@@ -220,7 +221,7 @@ def read_family(path: str | Path) -> Family:
     values, known = data["views"], [f.name for f in fields(Family)]
     for name in values:
         if name not in known:
-            raise unknown(f"factor in {path}:", str(name), known)
+            raise unknown(f"factor in {path}:", reprlib.repr(name).strip("'"), known)
     try:
         return replace(family("crop small"), **values)
     except CoviewsError as error:

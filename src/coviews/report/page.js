@@ -29,14 +29,15 @@ function dressed(figure) {
   };
   const data = figure.data.map((trace) => {
     const colour = trace.meta?.faint ? c.ghost : dark.matches ? trace.meta?.dark : undefined;
-    if (colour) return { ...trace, line: { ...trace.line, color: colour }, marker: { ...trace.marker, color: colour } };
+    const interval = trace.error_x ? { error_x: { ...trace.error_x, color: c.ink } } : {};
+    if (colour) return { ...trace, ...interval, line: { ...trace.line, color: colour }, marker: { ...trace.marker, color: colour } };
     if (map) {
       // beside the map there is no room on a phone: the scale lies on top of it
       const lying = { orientation: "h", x: 0.5, xanchor: "center", y: 1, yanchor: "bottom", len: 1, thickness: 8, tickfont: { size: 10 } };
       const scale = dark.matches && trace.meta?.darkscale;
       return { ...trace, colorscale: scale || trace.colorscale, colorbar: { ...trace.colorbar, outlinewidth: 0, ...(narrow.matches ? lying : {}) } };
     }
-    return trace;
+    return { ...trace, ...interval };
   });
   return [data, layout];
 }
