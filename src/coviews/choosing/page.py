@@ -184,6 +184,6 @@ def _method(choice: Choice) -> str:
     return (
         f"{len(choice.pilots)} pilots: {s['encoder']}, {choice.plan.epochs} epochs on {choice.images:,} images of "
         f"{s['size']} pixels, batches of {s['batch_size']}, seed {s['seed']}; judged by {choice.judged_by}. "
-        f"{by_labels} A model of all pilots at once gives the effect of each factor and its uncertainty. Made by coviews "
-        f"{importlib.metadata.version('coviews')}; {VIEWS} holds the choice."
+        f"{by_labels} A model of all pilots at once gives the effect of each factor and its uncertainty. "
+        f"Made by coviews {importlib.metadata.version('coviews')}; {VIEWS} holds the choice."
     )
