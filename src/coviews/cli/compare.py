@@ -25,10 +25,14 @@ class SharedSettings(PretrainSettings):
         """Settings that options start from."""
         return cls(**{f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)})
 
+    def _check_limits(self) -> None:
+        """Whether the limits fit is a question of the views, which are not known yet."""
+
     @property
     def plain(self) -> PretrainSettings:
-        """As `pretrain` takes them."""
-        return PretrainSettings(**{f.name: getattr(self, f.name) for f in dataclasses.fields(PretrainSettings)})
+        """As `pretrain` takes them; the views of each run take the place of these."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(PretrainSettings)}
+        return PretrainSettings(**{**values, "views": "recipe" if self.ignores else self.views})
 
 
 def compare_command(

@@ -22,6 +22,7 @@ from coviews.pictures.view_sheet import contact_sheet
 from coviews.policies.factors import FamilySource, is_family, named_family
 from coviews.policies.fixed import view_source
 from coviews.policies.learned import load_policy
+from coviews.policies.limits import view_limits
 from coviews.policies.subpolicy import ViewSource
 
 _LOADED = 128  # images to choose from: no need to decode a large folder
@@ -51,6 +52,10 @@ def preview_command(
     flip: Number = None,
     flip_vertical: Number = None,
     quarter_turns: Number = None,
+    matters: Text = None,
+    ignores: Text = None,
+    forbid: Text = None,
+    cap: Text = None,
     view_size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
 ) -> None:
     """Make a contact sheet: images, pairs of their views, and what was done to each.
@@ -73,17 +78,26 @@ def preview_command(
         flip: The probability that a view is mirrored left to right.
         flip_vertical: The probability that a view is turned upside down by a mirror.
         quarter_turns: The probability that a view is turned by 90, 180 or 270 degrees.
+        matters: What views must not change, as for pretrain: colour, orientation, brightness, detail, position, ...
+        ignores: What a family of views must change, named as for --matters.
+        forbid: Operations that never occur, such as Invert,Solarize.
+        cap: Operations with the strongest value that may occur, such as Rotate=10,Brightness=1.2.
         view_size: The side of the views in pixels, if not that of the images.
     """
     check_range("rows", rows, 1, 100)
     check_range("pairs", pairs, 1, 20)
     check_range("seed", seed, 0, 2**63)
-    source = _source(views, magnitude, space)
+    limits = view_limits(matters, ignores, forbid, cap)
+    source = limits.source(_source(views, magnitude, space))
     choices: dict[str, Any] = {
         "crop": crop, "area": crop_area, "flip": flip, "flip_vertical": flip_vertical, "quarter_turns": quarter_turns
     }  # fmt: skip
-    default = source.family.placement if isinstance(source, FamilySource) else Placement()
+    family = source.family if isinstance(source, FamilySource) else None
+    limits.check(views, family, choices)
+    default = Placement() if family is None else family.placement
     placement = replace(default, **{name: value for name, value in choices.items() if value is not None})
+    placement = limits.placement(placement)
+    limits.check_family(source, placement)
     check_picture(out)
     images = load_images(data, size=size, limit=max(_LOADED, rows), progress=True)
     generator = np.random.default_rng(seed)

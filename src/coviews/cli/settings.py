@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 import tyro
 
+from coviews.console.options import flag
 from coviews.errors import CoviewsError
 from coviews.methods.known import METHODS
 from coviews.runs.old_settings import MOVED
 from coviews.runs.presets import preset as preset_settings
-from coviews.runs.settings import PretrainSettings, flag
+from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import changed_settings, read_settings
 from coviews.searching.known import SEARCHES
 

@@ -20,6 +20,11 @@ Source = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
 T = TypeVar("T")
 
 
+def flag(name: str) -> str:
+    """An option as it is written on the command line."""
+    return "--" + name.replace("_", "-")
+
+
 def replaced(options: T, changes: Mapping[str, Any]) -> T:
     """A copy of an options dataclass with some fields changed; an unknown name is an error."""
     names = [field.name for field in dataclasses.fields(options)]  # type: ignore[arg-type]

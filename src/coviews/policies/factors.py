@@ -43,6 +43,13 @@ class Factor:
     """The probability that a view gets one of them."""
     colour: bool = False
     """Whether it needs images with colours."""
+    also: tuple[str, ...] = ()
+    """Operations of other view sources that make the change; families do not draw them."""
+
+    @property
+    def all_ops(self) -> tuple[str, ...]:
+        """Every operation that makes the change."""
+        return self.ops + self.also
 
 
 # In the order in which the operations are applied; brightness and colour are applied together, in a random order.
@@ -50,6 +57,7 @@ FACTORS: dict[str, Factor] = {
     "crop": Factor(
         "the part that is shown", "Does a part of the image still show what it is?",
         "show parts of the image", "show the whole image",
+        also=("TranslateX", "TranslateY", "ShiftX", "ShiftY", "MoveX", "MoveY"),
     ),
     "mirror": Factor("left and right", "Is the mirror image the same thing?", "mirror", "do not mirror"),
     "turns": Factor(
@@ -63,15 +71,16 @@ FACTORS: dict[str, Factor] = {
     "light": Factor(
         "brightness and contrast", "Is a darker or paler image the same thing?",
         "change brightness and contrast", "keep brightness and contrast as they are", ("Brightness", "Contrast"), 0.8,
+        also=("AutoContrast",),
     ),
     "colour": Factor(
         "colour", "Is it the same thing in another colour?",
-        "change colours", "keep colour as it is", ("Saturation", "Hue"), 0.8, colour=True,
+        "change colours", "keep colour as it is", ("Saturation", "Hue"), 0.8, colour=True, also=("Color",),
     ),
     "tone": Factor(
         "tones", "Can it be recognised in a negative, or in very few tones?",
         "change tones (solarize, equalize, posterize, invert)", "keep tones",
-        ("Solarize", "Equalize", "Posterize", "Invert"), 0.3,
+        ("Solarize", "Equalize", "Posterize", "Invert"), 0.3, also=("AutoContrast",),
     ),
     "grey": Factor(
         "colour to grey", "Can it be recognised without colours?",
@@ -228,18 +237,20 @@ def read_family(path: str | Path) -> Family:
         raise CoviewsError(f"{path}: {error}") from error
 
 
+@functools.cache
+def _operations() -> Space:
+    """The operations of all families."""
+    return space("factors", levels=FINE)
+
+
 @dataclass(frozen=True)
 class FamilySource:
     """The view source of a family."""
 
     family: Family
     views: int = 2
+    space: Space = field(default_factory=_operations)  # what it has not is not drawn
     p: float = field(default=1.0, init=False)  # which steps are applied is drawn here
-
-    @property
-    def space(self) -> Space:
-        """The operations of all families."""
-        return _operations()
 
     @functools.cached_property
     def _groups(self) -> list[tuple[tuple[int, ...], float, bool]]:
@@ -248,9 +259,16 @@ class FamilySource:
         for name, factor in FACTORS.items():
             if not factor.ops or not self.family.is_on(name) or name in jitter[1:]:
                 continue
-            names = [op for n in jitter for op in FACTORS[n].ops] if name in jitter else factor.ops
-            groups.append((tuple(map(self.space.index, names)), factor.p, name in jitter))
+            factors = jitter if name in jitter else [name]
+            names = [op for n in factors for op in FACTORS[n].ops if op in self.space.ops]
+            if names:
+                groups.append((tuple(map(self.space.index, names)), factor.p, name in jitter))
         return groups or [((self.space.identity,), 0.0, False)]
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is an operation that it draws."""
+        return self._groups != [((self.space.identity,), 0.0, False)]
 
     @property
     def steps(self) -> int:
@@ -270,11 +288,6 @@ class FamilySource:
             columns.append(np.where(applied, drawn, np.int16(self.space.identity)))
         steps = np.concatenate(columns, axis=2)
         return Subpolicies(self.space, steps, generator.integers(0, self.space.levels, steps.shape, np.int16))
-
-
-@functools.cache
-def _operations() -> Space:
-    return space("factors", levels=FINE)
 
 
 def locked(matters: Iterable[str], ignores: Iterable[str]) -> dict[str, bool]:

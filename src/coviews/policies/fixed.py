@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,10 @@ class Binned:
         return Subpolicies(self.space, ops, 30 + np.where(signed[ops], sign, 1) * bins)
 
 
+def _recipe_space() -> Space:
+    return space("simclr", levels=FINE)
+
+
 @dataclass(frozen=True)
 class SimCLRRecipe:
     """The hand-tuned recipe: with p = 0.8 four colour changes in any order, then grey with p = 0.2."""
@@ -55,21 +59,25 @@ class SimCLRRecipe:
     views: int = 2
     jitter: float = 0.8
     grey: float = 0.2
+    space: Space = field(default_factory=_recipe_space)  # what it has not becomes Identity
 
     def sample(self, n: int, generator: np.random.Generator) -> Subpolicies:
         """Draw subpolicies for n images."""
-        simclr = space("simclr", levels=FINE)
-        order = generator.permuted(np.tile(np.arange(4, dtype=np.int16), (n, self.views, 1)), axis=2)
+        changes = np.array([self._index(op) for op in ("Brightness", "Contrast", "Saturation", "Hue")], np.int16)
+        order = generator.permuted(np.tile(changes, (n, self.views, 1)), axis=2)
         jittered = generator.random((n, self.views, 1)) < self.jitter
         greyed = generator.random((n, self.views, 1)) < self.grey
         ops = np.concatenate(
             [
-                np.where(jittered, order, simclr.identity),
-                np.where(greyed, simclr.index("Grayscale"), simclr.identity),
+                np.where(jittered, order, self.space.identity),
+                np.where(greyed, self._index("Grayscale"), self.space.identity),
             ],
             axis=2,
         )
-        return Subpolicies(simclr, ops, generator.integers(0, simclr.levels, ops.shape, np.int16))
+        return Subpolicies(self.space, ops, generator.integers(0, self.space.levels, ops.shape, np.int16))
+
+    def _index(self, op: str) -> int:
+        return self.space.index(op) if op in self.space.ops else self.space.identity
 
 
 # Their docstrings are the docs' table of view sources.
@@ -174,4 +182,5 @@ def read_source(description: dict[str, Any], space: Space) -> ViewSource:
             raise CoviewsError(
                 f"the bin of a magnitude must be 0..30 of 61 levels, not {magnitude!r} of {space.levels}"
             )
-    return SimCLRRecipe(**options) if name == "simclr" else _KINDS[name](space=space, **options)
+    source: ViewSource = _KINDS[name](space=space, **options)
+    return source

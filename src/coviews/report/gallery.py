@@ -15,7 +15,6 @@ from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
 from coviews.ops.plan import Plan
 from coviews.pictures.view_sheet import view_steps
-from coviews.policies.learned import load_policy
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import ViewSource
 from coviews.report.record import RunRecord, number
@@ -150,7 +149,7 @@ def _sources(run: RunRecord, settings: PretrainSettings) -> dict[str, ViewSource
         shown = sorted({epochs[0], epochs[len(epochs) // 2], epochs[-1]})
         return {f"policy of epoch {epoch}": run.policies[epoch] for epoch in shown}
     if settings.views.endswith(".safetensors"):
-        return {"views of the policy that was given": load_policy(settings.views)}
+        return {"views of the policy that was given": settings.named_source(settings.views)}
     hard = settings.views == "hardviews"
     name = settings.hard_source if hard else settings.views
     return {f"{name} views{', of which hardviews chooses' if hard else ''}": settings.named_source(name)}

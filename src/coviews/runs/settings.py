@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,12 +14,14 @@ from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS
 from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
-from coviews.ops.placement import AREA, CROPS, Placement
+from coviews.ops.placement import CROPS, Placement
 from coviews.ops.space import SPACES, STANDARD
-from coviews.policies.factors import FAMILIES, Family, is_family, named_family
+from coviews.policies.factors import FAMILIES, Family, is_family, named_family, with_locks
 from coviews.policies.fixed import FIXED, view_source
-from coviews.policies.learned import COOPERATIVE
+from coviews.policies.learned import COOPERATIVE, load_policy
+from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
+from coviews.runs.number_checks import check_numbers
 from coviews.searching.known import SEARCHES
 from coviews.searching.loss_table import TableSettings
 from coviews.searching.settings import SearchSettings
@@ -31,18 +32,14 @@ VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
 ACCELERATORS = ("auto", "cpu", "cuda", "mps")
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
+# the choices of a placement, and what the options for them are called
+_PLACEMENT = {"crop": "crop", "area": "crop_area", **{n: n for n in ("flip", "flip_vertical", "quarter_turns")}}
 
 # what may change when a run is continued: it says how and where the work is done, not what comes out
 OF_THE_MACHINE = frozenset(
     ("out", "data_root", "download", "cache", "accelerator", "devices", "num_nodes", "threads", "save_every",
      "keep_every", "report", "tensorboard", "wandb", "trackio")
 )  # fmt: skip
-
-_LEAST = {
-    "epochs": 1, "batch_size": 2, "warmup_epochs": 0, "queue_size": 1, "lr_warmup_epochs": 0, "hard_views": 2,
-    "knn_every": 0, "keep_every": 0, "devices": 1, "num_nodes": 1, "seed": 0, "subset_seed": 0, "magnitude": 0,
-    "size": 1, "threads": 1, "view_size": 1, "views_global": 1, "views_local": 0, "local_size": 1,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -105,6 +102,16 @@ class PretrainSettings:
     quarter_turns: Number = None
     """The probability that a view is turned by 90, 180 or 270 degrees, for images without an up; by default as the
     views say, or 0."""
+    matters: Text = None
+    """What views must not change, with commas between: colour, orientation, brightness, detail, position, or factors
+    of views (crop, mirror, turns, tilt, light, colour, tone, grey, blur, cutout)."""
+    ignores: Text = None
+    """What a family of views must change, as it does not matter in these images; named as for --matters."""
+    forbid: Text = None
+    """Operations that never occur, such as Invert,Solarize."""
+    cap: Text = None
+    """Operations with the strongest value that may occur: Rotate=10,Brightness=1.2 for -10 to 10 degrees and
+    0.8 to 1.2."""
     view_size: int | None = None
     """The side of the views in pixels, if not that of the stored images (--size)."""
     views_global: int = 2
@@ -179,8 +186,9 @@ class PretrainSettings:
             if not is_family(self.views):
                 raise unknown("view source", self.views, [*VIEWS, *FAMILIES])
             named_family(self.views)
-        self._check_numbers()
+        check_numbers(self)
         self._check_views()
+        self._check_limits()
         self.method.check_batch(self.batch_size)
         if self.batch_size % (self.devices * self.num_nodes):
             raise CoviewsError(
@@ -188,36 +196,6 @@ class PretrainSettings:
             )
         if self.learns_views:
             self._check_search()
-
-    def _check_numbers(self) -> None:
-        for name, low in _LEAST.items():
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < low):
-                raise CoviewsError(f"{flag(name)} must be a whole number from {low}, not {value!r}")
-        if max(self.seed, self.subset_seed) >= 2**63:
-            raise CoviewsError("--seed must be below 2**63")
-        if self.magnitude > 30:
-            raise CoviewsError(f"--magnitude must be 0 to 30, not {self.magnitude}")
-        if self.channels not in (None, 1, 3):
-            raise CoviewsError(f"--channels must be 1 for grey or 3 for colour, not {self.channels!r}")
-        if not 0 < self.lr < math.inf:
-            raise CoviewsError(f"--lr must be above 0, not {self.lr}")
-        for name in ("weight_decay", "save_every"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise CoviewsError(f"{flag(name)} must be 0 or more, not {getattr(self, name)}")
-        if not 0 <= self.sgd_momentum < 1:
-            raise CoviewsError(f"--sgd-momentum must be from 0 to below 1, not {self.sgd_momentum}")
-        if not 0 < self.queue_p < 1:
-            raise CoviewsError(f"--queue-p must be between 0 and 1, not {self.queue_p}")
-        for name, example in (("crop_area", "0.2 1.0"), ("local_area", "0.05 0.4")):
-            least, largest = getattr(self, name) or AREA
-            if not 0 < least <= largest <= 1:
-                raise CoviewsError(
-                    f"{flag(name)} must be a range within 0..1, such as {example}, not {(least, largest)}"
-                )
-        for name in ("flip", "flip_vertical", "quarter_turns"):
-            if not 0 <= (getattr(self, name) or 0.0) <= 1:
-                raise CoviewsError(f"{flag(name)} is a probability in 0..1, not {getattr(self, name)}")
 
     def _check_views(self) -> None:
         if (self.views_global, self.views_local) == (2, 0):
@@ -235,6 +213,18 @@ class PretrainSettings:
                 f"{self.method.name} learns from two views of each image: use --method {' or '.join(able)}, or leave "
                 "out --views-global and --views-local"
             )
+
+    def _check_limits(self) -> None:
+        limits = self.limits
+        if not limits:
+            return
+        limits.check(self.views, self.family, {name: getattr(self, name) for name in _PLACEMENT.values()})
+        if self.views_local and limits.locks.get("crop") is False:
+            raise CoviewsError("local views are parts of the image, which --matters excludes: leave out --views-local")
+        if not self.views.endswith(".safetensors"):
+            name = self.hard_source if self.views == "hardviews" else self.views
+            source = self.first_source() if self.learns_views else self.named_source(name)
+            limits.check_family(source, self.placement)
 
     def _check_search(self) -> None:
         self.search.check()
@@ -274,14 +264,21 @@ class PretrainSettings:
     def placement(self) -> Placement:
         """How views are cut out of their image, flipped and turned."""
         family = self.family
-        names = {"crop": "crop", "area": "crop_area", **{n: n for n in ("flip", "flip_vertical", "quarter_turns")}}
-        choices = {name: getattr(self, own) for name, own in names.items() if getattr(self, own) is not None}
-        return dataclasses.replace(Placement() if family is None else family.placement, **choices)
+        choices = {name: getattr(self, own) for name, own in _PLACEMENT.items() if getattr(self, own) is not None}
+        default = Placement() if family is None else family.placement
+        return self.limits.placement(dataclasses.replace(default, **choices))
+
+    @property
+    def limits(self) -> Limits:
+        """What views must not do."""
+        return view_limits(self.matters, self.ignores, self.forbid, self.cap)
 
     @property
     def family(self) -> Family | None:
         """The family of views, if the views are one."""
-        return None if self.views in VIEWS or self.views.endswith(".safetensors") else named_family(self.views)
+        if self.views in VIEWS or self.views.endswith(".safetensors"):
+            return None
+        return with_locks(named_family(self.views), self.limits.locks)
 
     @property
     def view_sizes(self) -> tuple[tuple[int, int], ...]:
@@ -319,16 +316,21 @@ class PretrainSettings:
         return self.named_source(name, **({"steps": self.search.steps} if name == "randaugment" else {}))
 
     def named_source(self, name: str, **options: Any) -> ViewSource:
-        """A fixed view source, with these settings' operations, steps and strength where it has a choice of them."""
+        """A view source that is not learned, within the limits.
+
+        A fixed one has these settings' operations, steps and strength where it has a choice of them.
+        """
+        if name.endswith(".safetensors"):
+            return self.limits.source(load_policy(name))
         if name not in FIXED:
-            return named_family(name).source(**options)
+            return self.limits.source(named_family(name).source(**options))
         if _takes(name, "space_name"):
             options |= {"steps": self.search.steps, "space_name": self.space_name}
         if _takes(name, "p"):
             options["p"] = self.search.p
         if _takes(name, "magnitude"):
             options["magnitude"] = self.magnitude
-        return view_source(name, **options)
+        return self.limits.source(view_source(name, **options))
 
     def searches_at(self, epoch: int) -> bool:
         """Whether a search comes before this epoch, counted from 1."""
@@ -373,11 +375,6 @@ def leaves(settings: Any, prefix: str = "") -> dict[str, Any]:
         value, name = getattr(settings, f.name), prefix + f.name
         values |= leaves(value, f"{name}.") if dataclasses.is_dataclass(value) else {name: value}
     return values
-
-
-def flag(name: str) -> str:
-    """An option as it is written on the command line."""
-    return "--" + name.replace("_", "-")
 
 
 def _takes(source: str, option: str) -> bool:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 from coviews.data.cache import memory_for_images
 from coviews.data.load import ImageSet, load_images
 from coviews.errors import CoviewsError
-from coviews.policies.learned import load_policy
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.folder import Run
 from coviews.runs.presets import PRESETS
@@ -110,4 +109,4 @@ def fixed_source(settings: PretrainSettings) -> ViewSource | None:
         return None
     if s.views == "hardviews":
         return s.named_source(s.hard_source, views=s.hard_views)
-    return load_policy(s.views) if s.views.endswith(".safetensors") else s.named_source(s.views, views=s.view_count)
+    return s.named_source(s.views, views=s.view_count)

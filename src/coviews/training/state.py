@@ -87,7 +87,7 @@ class Training:
 
         self.queue = PolicyQueue(settings.queue_size, settings.queue_p)
         self.fixed_source = fixed_source(settings)
-        self.first_source = settings.first_source()
+        self.first_source = self.fixed_source or settings.first_source()
         self.search = self._make_search() if settings.learns_views else None
 
         self.epoch, self.step = 1, 0  # the next step to be done
@@ -102,7 +102,7 @@ class Training:
         s = self.settings
         score = PairLosses(self.ranks.pair_losses, self.images.images, self.views, self.fabric.device)
         context = SearchContext(
-            kind=s.views, space=space(s.space_name), first_source=self.first_source,
+            kind=s.views, space=s.limits.space(space(s.space_name)), first_source=self.first_source,
             current_source=lambda: self.source, generator=lambda epoch: np.random.default_rng([s.seed, SEARCH, epoch]),
             score=score, chance=self.bare.chance, batch_size=s.batch_size, progress=self._search_progress,
             placement=s.placement,
