@@ -102,7 +102,8 @@ def change_in_words(effect: Effect) -> str:
     factor = FACTORS[effect.factor]
     if effect.factor == "crop":
         return {"large": "show larger parts", "tiny": "show smaller parts too"}.get(effect.value, factor.off)
-    return factor.on if effect.value == "on" else factor.off
+    words = factor.on if effect.value == "on" else factor.off
+    return words.partition(" (")[0]
 
 
 def points(value: float, error: float) -> str:

@@ -52,7 +52,7 @@ def choice_page(choice: Choice, images: ImageSet) -> str:
         ),
         Section("how", "How it was judged", "How it was judged", _table(_pilots(choice)), _method(choice)),
     ]  # fmt: skip
-    title = f"Views for {Path(choice.data).name or choice.data}"
+    title = f"Views for {Path(*Path(choice.data).parts[-2:])}"
     charts: list[Chart] = [effects]
     return page_html(title, "Choice of views", v.sentence, top, sections, charts)
 
@@ -69,7 +69,7 @@ def _facts(choice: Choice, verdict: Verdict) -> list[Fact]:
         Fact("Expected gain", gain, note),
         Fact("Judged by", f"{choice.labels:,} labels" if choice.labels else "no labels", choice.judged_by),
         Fact("Pilots", str(len(choice.pilots)), f"of {choice.plan.epochs} epochs on {choice.images:,} images"),
-        Fact("Families tried", str(tried), f"of {len(verdict.effects)} changes of the recipe"),
+        Fact("Families tried", str(tried), f"with {len(verdict.effects)} changes of the recipe"),
         Fact("The choice", verdict.family.text, verdict.family.sentence),
     ]
 
@@ -88,7 +88,7 @@ def _effects_chart(verdict: Verdict) -> BarChart:
     alt = "; ".join(f"{w} {points(e.points, e.error)}" for w, e in zip(words, effects, strict=True))
     name = "points"
     return BarChart(
-        "effects", "Effect of each change of the recipe", "points, ± one standard deviation", words,
+        "effects", "Effect of each change of the recipe", "points", words,
         {name: [round(e.points, 2) for e in effects]}, f"In points, ± one standard deviation: {alt}.", "+.1f",
         {name: [round(e.error, 2) for e in effects]},
     )  # fmt: skip
@@ -128,6 +128,9 @@ def _gallery(verdict: Verdict, images: ImageSet) -> Gallery:
     sources = {"the choice": verdict.family, "the recipe": verdict.recipe}
     if not verdict.differs:
         sources = {"the choice, which is the recipe": verdict.recipe}
+        others = [s.family for s in verdict.standings if s.family != verdict.recipe]
+        if others:
+            sources["the best other"] = others[0]
     pairs = [pair_pictures(*_views(shown, family, images.mean)) for family in sources.values()]
     rows = [GalleryRow(picture(shown.images[i], names[i]), [of[i] for of in pairs]) for i in range(len(shown))]
     return Gallery(list(sources), rows)
