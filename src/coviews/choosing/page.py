@@ -105,7 +105,7 @@ def _about_effects(verdict: Verdict) -> str:
 
 
 def _standings(verdict: Verdict) -> HtmlTable:
-    heads = ["family", "expected score" if verdict.labelled else "relative score", "gain over the recipe", "pilots"]
+    heads = ["family", "score" if verdict.labelled else "relative score", "gain", "pilots"]
     rows = [
         [family_in_words(s.family, verdict), f"{s.score:.1f}", gain_in_words(s, verdict), str(s.pilots)]
         for s in verdict.standings
@@ -116,8 +116,8 @@ def _standings(verdict: Verdict) -> HtmlTable:
 def _about_standings(verdict: Verdict) -> str:
     score = "in percent" if verdict.labelled else "in points above the mean of all"
     return (
-        f"The score that is expected of each family, {score}, by all pilots together: families that share factors tell "
-        "of each other, so a score is not the mean of a family's own pilots."
+        f"The score that is expected of each family, {score}, and its gain over the recipe, by all pilots together: "
+        "families that share factors tell of each other, so a score is not the mean of a family's own pilots."
     )
 
 

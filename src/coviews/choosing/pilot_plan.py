@@ -122,7 +122,7 @@ class PlanFile:
             plan = PilotPlan(**numbers, seconds=float(content["seconds"]))
             rounds: list[Round] = [[(family(text), int(seed)) for text, seed in r] for r in content["rounds"]]
             return cls(path, dict(content["facts"]), plan, rounds, float(content["spent"]))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             _check_free(folder)
             return None
         except OSError as error:

@@ -172,7 +172,8 @@ class Family:
     def write(self, path: str | Path, note: str = "") -> None:
         """Write the family as YAML that `read_family` reads and a person can edit."""
         content = {"format": FORMAT, "views": {f.name: getattr(self, f.name) for f in fields(self)}}
-        comments = "".join(f"# {line}\n" for line in [*note.splitlines(), self.sentence] if line)
+        lines = ["".join(filter(str.isprintable, line)) for line in [*note.splitlines(), self.sentence]]
+        comments = "".join(f"# {line}\n" for line in lines if line)
         text = comments + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
         write_whole(Path(path), text.encode())
 
@@ -218,11 +219,12 @@ def read_family(path: str | Path) -> Family:
     try:
         with open(path, "rb") as file:
             content = file.read(_LARGEST_FILE + 1)
-        if len(content) > _LARGEST_FILE:
-            raise CoviewsError(f"{path} is too large to be a file of views")
-        data = yaml.safe_load(content.decode("utf-8"))
     except OSError as error:
         raise CoviewsError(f"cannot read {path}: {error.strerror}") from error
+    if len(content) > _LARGEST_FILE:
+        raise CoviewsError(f"{path} is too large to be a file of views")
+    try:
+        data = yaml.safe_load(content.decode("utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise CoviewsError(f"{path} is not YAML") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("views"), dict):
