@@ -1,9 +1,12 @@
 """Images of every kind that the exactness tests use, and trainings without a process of their own."""
 
+import importlib
 import sys
 
 import numpy as np
 import pytest
+
+from ended_process import Done
 
 CONTENTS = ("flat", "gradient", "noise", "photograph", "dark", "two colours")
 
@@ -57,34 +60,21 @@ def pictures() -> Pictures:
     return Pictures()
 
 
-class Done:
-    """A process that has ended."""
-
-    def __init__(self, code: int) -> None:
-        self.code = code
-
-    def poll(self) -> int:
-        return self.code
-
-    def terminate(self) -> None: ...
-
-    def wait(self, timeout: float | None = None) -> None: ...
-
-
 @pytest.fixture
 def here(monkeypatch):
     """Trainings in this process: starting one takes longer than such a training. Gives the names of those done."""
     from coviews import CoviewsError
     from coviews.comparison import workers
-    from coviews.comparison.worker import train_and_judge
 
     done = []
 
     def start(self, job):
         folder, log = self.run_folder(job), self.log(job)
         log.parent.mkdir(parents=True, exist_ok=True)
+        module = importlib.import_module(self.module)
+        work = module.train_and_look if "pilot" in self.module else module.train_and_judge
         try:
-            train_and_judge(folder, job.settings.replaced(out=folder, threads=self.threads), dict(job.evaluation))
+            work(folder, job.settings.replaced(out=folder, threads=self.threads), dict(job.evaluation))
             code = 0
         except CoviewsError as error:
             log.write_text(f"error: {error}\n")

@@ -11,6 +11,7 @@ from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan
 from coviews.ops.space import Space, space
 from coviews.ops.view_settings import ViewSettings
+from coviews.policies.factors import Family, read_family
 from coviews.policies.fixed import view_source
 from coviews.policies.learned import Policy, load_policy
 from coviews.policies.network import NetworkSettings
@@ -23,6 +24,9 @@ from coviews.searching.reward import BoundedReward
 from coviews.training.search import search
 
 if TYPE_CHECKING:
+    from coviews.choosing.choice import Choice
+    from coviews.choosing.choose import choose
+    from coviews.choosing.options import ChooseOptions
     from coviews.comparison.compare import Comparison, compare
     from coviews.comparison.reproduce import reproduce
     from coviews.encoders.architectures import make_encoder
@@ -45,6 +49,8 @@ __version__ = "0.1.0"
 
 # what needs torch is imported when it is asked for: making views does not wait for it
 _LATE = {
+    "Choice": "coviews.choosing.choice",
+    "ChooseOptions": "coviews.choosing.options",
     "Comparison": "coviews.comparison.compare",
     "EmbedOptions": "coviews.features.feature_options",
     "Embedding": "coviews.features.embed",
@@ -57,6 +63,7 @@ _LATE = {
     "PretrainSettings": "coviews.runs.settings",
     "Pretrained": "coviews.training.lifecycle",
     "channel_statistics": "coviews.ops.images",
+    "choose": "coviews.choosing.choose",
     "compare": "coviews.comparison.compare",
     "embed": "coviews.features.embed",
     "evaluate": "coviews.evaluation.evaluate",
@@ -73,6 +80,8 @@ _LATE = {
 __all__ = [
     "OPS",
     "BoundedReward",
+    "Choice",
+    "ChooseOptions",
     "Comparison",
     "CoviewsError",
     "EmbedOptions",
@@ -81,6 +90,7 @@ __all__ = [
     "Evaluation",
     "ExportOptions",
     "Exported",
+    "Family",
     "ImageSet",
     "LossTable",
     "Neighbours",
@@ -102,6 +112,7 @@ __all__ = [
     "ViewSource",
     "apply_op",
     "channel_statistics",
+    "choose",
     "compare",
     "embed",
     "evaluate",
@@ -115,6 +126,7 @@ __all__ = [
     "make_views",
     "neighbours",
     "pretrain",
+    "read_family",
     "reproduce",
     "search",
     "space",

@@ -5,64 +5,59 @@ of all pilots at once says what each factor does, and which family to take.
 """
 
 import dataclasses
-import json
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coviews.choosing.choice import PAGE, Choice, PilotScore, without_labels
 from coviews.choosing.design import most_promising, screening
 from coviews.choosing.labelled import describe, labelled_images
 from coviews.choosing.model import FamilyModel, factor_names, families
 from coviews.choosing.options import ChooseOptions
-from coviews.choosing.pilots import Pilot, PilotPlan, PilotRunner, pilot_settings, plan_pilots
-from coviews.choosing.probes import leave_one_out
+from coviews.choosing.page import choice_page
+from coviews.choosing.pilot_plan import PLAN, PlanFile, choice_facts, plan_pilots
+from coviews.choosing.pilots import HitsByPilot, Pilot, PilotRunner, pilot_settings, signals_in_words
 from coviews.choosing.score import observed
-from coviews.choosing.verdict import Verdict, verdict
+from coviews.choosing.verdict import verdict
 from coviews.console.options import replaced
 from coviews.console.progress import Display, duration
 from coviews.data.imageset import ImageSet
 from coviews.data.load import load_images
-from coviews.encoders.features import features
-from coviews.encoders.images import normalisation
-from coviews.encoders.open import open_encoder
 from coviews.errors import CoviewsError
-from coviews.files.atomic import write_whole
 from coviews.files.lock import lock_folder
 from coviews.policies.factors import FACTORS, RECIPE, Family, locked, with_locks
-from coviews.runs.settings import PretrainSettings
+from coviews.report.page import write_page
+from coviews.runs.settings import FROM_PYTHON
+from coviews.training.setup import name_of_data
 
-VIEWS, RESULT, PAGE = "views.yaml", "choice.json", "choice.html"
+LEAST_IMAGES = 16
 _MARGIN = 1.25  # times the budget: then no further round of pilots begins
+_COLOURED = 2.0  # mean difference of channels, in 0..255, below which images have no colours
+_LOOKED_AT = 200  # images, for that
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Choice:
-    """What came out; printed, it is what the command shows."""
+@dataclass(frozen=True)
+class Candidates:
+    """The families that pilots decide between."""
 
-    path: Path  # of the folder
-    verdict: Verdict
-    judged_by: str  # in words
-    pilots: tuple[Pilot, ...]
-    failed: dict[str, str]  # what went wrong, by the name of the pilot
-
-    @property
-    def family(self) -> Family:
-        """The views to take."""
-        return self.verdict.family
+    start: Family  # the recipe, with what is locked
+    free: tuple[str, ...]  # the factors that are not locked
 
     @property
-    def file(self) -> Path:
-        """The views as a file for `pretrain --views`."""
-        return self.path / VIEWS
+    def all(self) -> list[Family]:
+        """Every one."""
+        return families(self.start, self.free)
 
-    def __repr__(self) -> str:
-        return f"{self.verdict.sentence}\n{self.family.sentence}"
+    def model(self, pilots: Sequence[Pilot], hits: HitsByPilot) -> FamilyModel:
+        """What some pilots teach about all of them."""
+        signals = [pilot.signals or {} for pilot in pilots]
+        seen = observed([pilot.family for pilot in pilots], hits.of_all(pilots), signals)
+        return FamilyModel.fit(self.start, self.free, seen)
 
 
 def choose(data: Any, *, options: ChooseOptions | None = None, labels: Any = None, **changes: Any) -> Choice:
@@ -80,154 +75,159 @@ def choose(data: Any, *, options: ChooseOptions | None = None, labels: Any = Non
     o = replaced(options or ChooseOptions(), changes)
     if isinstance(labels, str | Path):
         o, labels = dataclasses.replace(o, labels=str(labels)), None
+    name = name_of_data(data)
+    if name.startswith(FROM_PYTHON):
+        raise CoviewsError("pilots need data by name: a folder, a file (such as images.npy) or a known set")
     locks = locked(o.words("matters"), o.words("ignores"))
     with Display(o.progress) as display:
         images = load_images(
-            str(data), size=o.size, channels=o.channels, root=o.data_root, cache=o.cache, progress=o.progress
+            name, size=o.size, channels=o.channels, root=o.data_root, cache=o.cache, progress=o.progress
         )
-        labelled = labelled_images(o, images, labels)
-        judged_by = describe(labelled, o.labels or str(data))
-        start, free = _free_factors(images, locks)
-        design = screening(start, free)
-        settings = pilot_settings(str(data), o, len(images), images.images.shape[3], epochs=8)
-        plan = _kept_plan(o, settings, images, len(design))
-        settings = settings.replaced(epochs=plan.epochs)
-        display.line(_announcement(plan, o, free, judged_by))
-        if labelled is None:
-            display.line(_without_labels(free))
+        if len(images) < LEAST_IMAGES:
+            raise CoviewsError(f"pilots need {LEAST_IMAGES} images or more, and {name} has {len(images)}")
+        labelled = labelled_images(o, images, labels, name)
+        candidates = _candidates(images, locks)
+        settings = pilot_settings(name, o, len(images), images.images.shape[3])
+        file = _plan_file(o, choice_facts(o, images, locks))
+        if file is None:
+            plan = plan_pilots(settings, o, images, len(screening(candidates.start, candidates.free)))
+            file = PlanFile(o.out / PLAN, choice_facts(o, images, locks), plan)
+        shared = {
+            "pilot_epochs": file.plan.epochs, "batch_size": settings.batch_size, "lr": settings.lr,
+            "encoder": settings.encoder, "size": o.size, "seed": o.seed,
+        }  # fmt: skip
+        choice = Choice(
+            o.out, name, describe(labelled, o.labels or name), min(len(images), o.images),
+            0 if labelled is None else len(labelled), locks, file.plan, shared,
+        )  # fmt: skip
+        for line in _announcement(choice, file, candidates, o):
+            display.line(line)
         if o.dry_run:
-            raise SystemExit(0)
+            return choice
+        _make_folder(o.out)
         with lock_folder(o.out):
-            _write_plan(o, plan, settings)
-            runner = PilotRunner(o.out, settings, plan, o.at_once, display)
-            pilots = _run_pilots(runner, design, start, free, labelled, plan, o)
-            result = _judge(pilots, start, free, labelled)
-            choice = Choice(o.out, result, judged_by, tuple(pilots), runner.failed)
-            _write(choice, images, plan)
+            hits = HitsByPilot(labelled)
+
+            def report(pilot: Pilot) -> str:
+                accuracy = hits.accuracy(pilot)
+                return signals_in_words(pilot.signals or {}) if accuracy is None else f"labels {accuracy:.1f} %"
+
+            file.save()
+            runner = PilotRunner(o.out, settings, file.plan, o.at_once, display, report)
+            pilots = _run_pilots(runner, candidates, hits, file, o)
+            result = verdict(candidates.model(pilots, hits), [p.family for p in pilots], labelled is not None)
+            scores = [PilotScore(p.family, p.seed, hits.accuracy(p), p.signals or {}) for p in pilots]
+            choice = dataclasses.replace(choice, verdict=result, pilots=tuple(scores), failed=dict(runner.failed))
+            display.update("writing the page", 0, 1, "")
+            choice.write()
+            write_page(o.out / PAGE, choice_page(choice, images))
+    for pilot, message in choice.failed.items():
+        warnings.warn(f"the pilot {pilot} is left out: {message.removeprefix('failed: ')}", stacklevel=2)
     return choice
 
 
-def _free_factors(images: ImageSet, locks: dict[str, bool]) -> tuple[Family, list[str]]:
-    """The recipe with what is locked, and the factors that pilots decide."""
-    grey = images.images.shape[3] != 3
-    start = with_locks(RECIPE.without_colour() if grey else RECIPE, locks)
-    free = [n for n in factor_names() if n not in locks and not (grey and FACTORS[n].colour)]
+def _candidates(images: ImageSet, locks: Mapping[str, bool]) -> Candidates:
+    """The recipe with what is locked, and the factors that pilots decide; none of colour for images without."""
+    colour = _has_colour(images)
+    start = with_locks(RECIPE if colour else RECIPE.without_colour(), locks)
+    if not colour:
+        start = start.without_colour()
+    free = [n for n in factor_names() if n not in locks and (colour or not FACTORS[n].colour)]
     if not free:
         raise CoviewsError("all factors are locked by --matters and --ignores: there is nothing left to choose")
-    return start, free
+    return Candidates(start, tuple(free))
+
+
+def _has_colour(images: ImageSet) -> bool:
+    """Whether the images have colours; grey ones may be stored in three channels."""
+    if images.images.shape[3] != 3:
+        return False
+    some = np.asarray(images.images[:: max(1, len(images) // _LOOKED_AT)], np.int16)
+    return float((some.max(3) - some.min(3)).mean()) > _COLOURED
 
 
 def _run_pilots(
-    runner: PilotRunner,
-    design: Sequence[Family],
-    start: Family,
-    free: Sequence[str],
-    labelled: ImageSet | None,
-    plan: PilotPlan,
-    options: ChooseOptions,
+    runner: PilotRunner, candidates: Candidates, hits: HitsByPilot, file: PlanFile, options: ChooseOptions
 ) -> list[Pilot]:
-    """The screening design, then rounds of what promises most; the best is among those tried."""
-    began, o = time.monotonic(), options
-    every = families(start, free)
-    hits = HitsByPilot(labelled)
-    queue = [(family, o.seed) for family in design[: plan.count]]
-    pilots = runner.run(queue)
-    _check_enough(pilots, runner)
-    trained, round_ = len(queue), 1
-    while trained < plan.count and time.monotonic() - began < _MARGIN * o.seconds:
-        model = _model(pilots, start, free, hits)
-        count = min(o.at_once, plan.count - trained)
-        generator = np.random.default_rng([o.seed, round_])
-        picks = most_promising(model, every, count, generator)
-        if trained + count >= plan.count:  # the last round: what is taken must have been tried
-            mean, _ = model.predict(every)
-            best = every[int(mean.argmax())]
-            if best not in picks and best not in [p.family for p in pilots]:
-                picks[-1] = best
-        if round_ == 1 and start not in picks:
-            picks[0] = start  # everything is compared with it: once more, with another seed
-        pilots += runner.run([(family, o.seed + round_) for family in picks])
-        trained, round_ = trained + count, round_ + 1
+    """The screening design, then rounds of what promises most; rounds that were begun earlier come first."""
+    o, limit = options, _MARGIN * options.seconds if options.pilots is None else float("inf")
+    pilots: list[Pilot] = []
+    began = time.monotonic()
+    if file.rounds:
+        pilots = runner.run(file.pilots)
+        _check_enough(pilots, runner)
+    while len(file.pilots) < file.plan.count and file.spent < limit:
+        some = _next_round(file, candidates, pilots, hits, o.seed)
+        pilots += runner.run(file.begin_round(some, o.seed))
+        _check_enough(pilots, runner)
+        now = time.monotonic()
+        file.spent, began = file.spent + now - began, now
+        file.save()
     return pilots
+
+
+def _next_round(
+    file: PlanFile, candidates: Candidates, pilots: Sequence[Pilot], hits: HitsByPilot, seed: int
+) -> list[Family]:
+    """What to try next: what is left of the screening design, or else the families that promise most."""
+    trained, plan = len(file.pilots), file.plan
+    design = screening(candidates.start, candidates.free)
+    if trained < len(design):
+        return design[trained : plan.count]
+    every, model = candidates.all, candidates.model(pilots, hits)
+    count = min(plan.per_round, plan.count - trained, len(every))
+    picks = most_promising(model, every, count, np.random.default_rng([seed, len(file.rounds)]))
+    wanted = []
+    if trained + count >= plan.count:  # the last round: what is taken must have been tried
+        mean, _ = model.predict(every)
+        best = every[int(mean.argmax())]
+        wanted += [best] if best not in [pilot.family for pilot in pilots] else []
+    if len(file.rounds) == 1:  # everything is compared with it: once more, with another seed
+        wanted.append(candidates.start)
+    for some in wanted[:count]:
+        if some not in picks:
+            picks = [some, *picks[:-1]]
+    return picks
 
 
 def _check_enough(pilots: Sequence[Pilot], runner: PilotRunner) -> None:
     if len(pilots) < 2:
-        reason = next(iter(runner.failed.values()), "none was trained")
+        reason = next(iter(runner.failed.values()), "none was trained").removeprefix("failed: ")
         raise CoviewsError(f"fewer than two pilots came to an end: {reason}")
-    for name, message in runner.failed.items():
-        warnings.warn(f"the pilot {name} is left out: {message}", stacklevel=2)
 
 
-class HitsByPilot:
-    """How well each pilot's encoder recognises the labelled images; computed once for each."""
-
-    def __init__(self, labelled: ImageSet | None) -> None:
-        self.labelled = labelled
-        self._known: dict[Path, NDArray[np.float64]] = {}
-
-    def __call__(self, pilots: Sequence[Pilot]) -> list[NDArray[np.float64]] | None:
-        """(images,) in 0..1 for each pilot; None without labels."""
-        if self.labelled is None or self.labelled.labels is None:
-            return None
-        for pilot in pilots:
-            if pilot.folder not in self._known:
-                model = open_encoder(pilot.folder)
-                mean, std = normalisation(model, self.labelled)
-                values = features(model.encoder, self.labelled.images, mean, std)
-                self._known[pilot.folder] = leave_one_out(values, self.labelled.labels)
-        return [self._known[pilot.folder] for pilot in pilots]
+def _plan_file(options: ChooseOptions, facts: Mapping[str, Any]) -> PlanFile | None:
+    """The plan of the folder, if one was begun there, of the same choice; there may be more pilots now."""
+    file = PlanFile.read(options.out)
+    if file is None:
+        return None
+    file.check(facts)
+    if options.epochs not in (None, file.plan.epochs):
+        raise CoviewsError(
+            f"{options.out} holds pilots of {file.plan.epochs} epochs: leave out --epochs, or choose another --out"
+        )
+    if options.pilots is not None:
+        file.plan = dataclasses.replace(file.plan, count=options.pilots)
+    return file
 
 
-def _model(pilots: Sequence[Pilot], start: Family, free: Sequence[str], hits: HitsByPilot) -> FamilyModel:
-    signals = [pilot.signals or {} for pilot in pilots]
-    return FamilyModel.fit(start, free, observed([p.family for p in pilots], hits(pilots), signals))
+def _announcement(choice: Choice, file: PlanFile, candidates: Candidates, options: ChooseOptions) -> list[str]:
+    """What will be tried, how long it takes, and what it is judged by."""
+    plan, o = file.plan, options
+    left = max(0, plan.count - len(file.pilots))
+    rounds = -(-left // o.at_once)
+    again = f", {len(file.pilots)} begun earlier" if file.pilots else ""
+    time_left = f": about {duration(rounds * plan.seconds)}, {o.at_once} at once" if left else ""
+    count = len(candidates.free)
+    lines = [
+        f"{plan.count} pilots of {plan.epochs} epochs on {choice.images:,} images{again}{time_left}",
+        f"{count} factor{'s' * (count > 1)} to decide: {', '.join(candidates.free)}; judged by {choice.judged_by}",
+    ]
+    return lines if choice.labels else [*lines, without_labels(candidates.free)]
 
 
-def _judge(pilots: Sequence[Pilot], start: Family, free: Sequence[str], labelled: ImageSet | None) -> Verdict:
-    model = _model(pilots, start, free, HitsByPilot(labelled))
-    return verdict(model, [pilot.family for pilot in pilots], labelled is not None)
-
-
-def _kept_plan(options: ChooseOptions, settings: PretrainSettings, images: ImageSet, screened: int) -> PilotPlan:
-    """The plan of the folder, if it was begun; otherwise one that fits the budget."""
-    path = options.out / "plan.json"
+def _make_folder(path: Path) -> None:
     try:
-        content = json.loads(path.read_text())
-        return PilotPlan(int(content["pilots"]), int(content["epochs"]), float(content["seconds"]))
-    except OSError:
-        return plan_pilots(settings, options, images, screened)
-    except (ValueError, KeyError, TypeError) as error:
-        raise CoviewsError(f"{path} is damaged: remove it, or choose another --out") from error
-
-
-def _write_plan(options: ChooseOptions, plan: PilotPlan, settings: PretrainSettings) -> None:
-    content = {"pilots": plan.count, "epochs": plan.epochs, "seconds": round(plan.seconds, 1), "data": settings.data}
-    write_whole(options.out / "plan.json", json.dumps(content).encode())
-
-
-def _announcement(plan: PilotPlan, options: ChooseOptions, free: Sequence[str], judged_by: str) -> str:
-    total = plan.count * plan.seconds / options.at_once
-    return (
-        f"{plan.count} pilots of {plan.epochs} epochs over {len(free)} factors ({', '.join(free)}), "
-        f"{options.at_once} at once: about {duration(total)}; judged by {judged_by}"
-    )
-
-
-def _without_labels(free: Sequence[str]) -> str:
-    unknown = [name for name in ("colour", "mirror", "turns") if name in free]
-    about = f" Whether {' or '.join(unknown)} matters cannot be seen without labels:" if unknown else ""
-    return f"Without labels the choice is uncertain.{about} answer --matters or --ignores, or give 5 labels a class."
-
-
-def _write(choice: Choice, images: ImageSet, plan: PilotPlan) -> None:
-    choice.family.write(choice.file, f"Made by coviews choose. {choice.verdict.sentence}")
-    v = choice.verdict
-    content = {
-        "family": v.family.text, "recipe": v.recipe.text, "sentence": v.sentence, "gain": v.gain, "error": v.error,
-        "judged_by": choice.judged_by, "pilots": plan.count, "epochs": plan.epochs,
-        "effects": [dataclasses.asdict(e) for e in v.effects],
-        "standings": [{**dataclasses.asdict(s), "family": s.family.text} for s in v.standings],
-        "failed": choice.failed,
-    }  # fmt: skip
-    write_whole(choice.path / RESULT, (json.dumps(content, indent=1) + "\n").encode())
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CoviewsError(f"cannot write to {path}: {error.strerror}") from error

@@ -1,83 +1,146 @@
 """The few labelled images that pilots are judged by."""
 
+import os
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coviews.choosing.options import ChooseOptions
+from coviews.data.class_labels import labels_of_texts
+from coviews.data.image_files import ImageFiles
 from coviews.data.imageset import ImageSet
+from coviews.data.lists import listed_files
 from coviews.data.load import load_images
+from coviews.data.parallel import parallel_map
+from coviews.data.picture_reader import reason
 from coviews.errors import CoviewsError
 
 FEWEST = 2  # labelled images of a class: one is judged by the others
+MOST = 2000  # labelled images in all: more would take long, and say little more
 NONE = "none"
+_TABLES = (".csv", ".tsv")
+_NAMED = 3  # missing files that a message names
 
 
-def labelled_images(options: ChooseOptions, images: ImageSet, labels: Any) -> ImageSet | None:
+def labelled_images(options: ChooseOptions, images: ImageSet, labels: Any, data: str) -> ImageSet | None:
     """The labelled images, of the size of the others; None if there are none.
 
     Args:
         options: where they are, and how many of a class are used.
         images: all images; those of class folders are labelled.
         labels: from Python, the class of each of the images, None or -1 for those that have none.
+        data: the name of the images: files in a table may be in its folder.
     """
+    o = options
+    if labels is None and o.labels == NONE:
+        return None
+    if labels is None and o.labels is None:
+        return None if images.labels is None else _usable(images, o)
+    if labels is None and Path(str(o.labels)).suffix.lower() in _TABLES:
+        return _of_table(Path(os.path.expanduser(str(o.labels))), images, data, o)
+    if labels is None and Path(str(o.labels)).suffix.lower() == ".npy":
+        labels = _array_of_labels(Path(os.path.expanduser(str(o.labels))))
     if labels is not None:
-        labelled: ImageSet | None = _with_labels(images, labels)
-    elif options.labels is None:
-        labelled = images if images.labels is not None else None
-    elif options.labels == NONE:
-        labelled = None
-    else:
-        _, height, width, channels = images.images.shape
-        labelled = load_images(
-            options.labels, size=(height, width), channels=channels, root=options.data_root, cache=options.cache,
-            max_broken=0.0,
-        )  # fmt: skip
-        if labelled.labels is None:
-            raise CoviewsError(
-                f"{options.labels} has no labels: give a table with the columns file and label, or class folders"
-            )
-    return None if labelled is None else _usable(labelled, options)
+        return _usable(_with_labels(images, labels), o)
+    _, height, width, channels = images.images.shape
+    labelled = load_images(
+        str(o.labels), size=(height, width), channels=channels, root=o.data_root, cache=o.cache, max_broken=0.0
+    )
+    if labelled.labels is None:
+        raise CoviewsError(f"{o.labels} has no labels: give a table with the columns file and label, or class folders")
+    return _usable(labelled, o)
+
+
+def _of_table(path: Path, images: ImageSet, data: str, options: ChooseOptions) -> ImageSet:
+    """The labelled files of a table, in its folder or in that of the images; rows without a label are skipped."""
+    names, texts = listed_files(path)
+    rows = [row for row, text in enumerate(texts) if text]
+    if not rows:
+        raise CoviewsError(f"{path} has no labels: give a table with the columns file and label")
+    folders = [path.parent, *([Path(os.path.expanduser(data))] if os.path.isdir(os.path.expanduser(data)) else [])]
+    files = {row: next((f / names[row] for f in folders if (f / names[row]).is_file()), None) for row in rows}
+    if missing := [names[row] for row, file in files.items() if file is None]:
+        where = " or ".join(str(folder) for folder in folders)
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        raise CoviewsError(
+            f"{len(missing)} of the {len(rows)} files that {path} labels are not in {where}: "
+            f"{', '.join(missing[:_NAMED])}{more}"
+        )
+    labels = labels_of_texts([texts[row] for row in rows])
+    chosen = _chosen(labels.values, options)
+    found = ImageFiles(str(path), Path(), [str(files[rows[i]]) for i in chosen])
+    _, height, width, channels = images.images.shape
+
+    def read(i: int) -> NDArray[np.uint8]:
+        try:
+            return found.read(i, height, width, channels)[0]
+        except Exception as error:  # decoders of damaged files raise anything
+            raise CoviewsError(f"cannot read {found.names[i]}, which {path} labels: {reason(error)}") from error
+
+    pixels = np.stack(parallel_map(read, range(len(chosen)), "reading labelled images" if options.progress else ""))
+    return ImageSet(pixels, labels.values[chosen], labels.classes, tuple(found.names))
+
+
+def _array_of_labels(path: Path) -> Sequence[Any]:
+    try:
+        values = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise CoviewsError(f"cannot read the labels in {path}: it is no array of NumPy, or not there") from error
+    if values.ndim != 1 or values.dtype.kind not in "iuU":
+        raise CoviewsError(f"{path} must hold one label for each image, whole numbers or texts, -1 for those without")
+    return list(values.tolist())
 
 
 def _with_labels(images: ImageSet, labels: Any) -> ImageSet:
     values = list(labels)
     if len(values) != len(images):
         raise CoviewsError(f"{len(values)} labels for {len(images)} images: give one for each, or None")
-    known = [i for i, value in enumerate(values) if value is not None and value != -1]
+    known = [i for i, value in enumerate(values) if _is_known(value)]
     if not known:
         raise CoviewsError("none of the labels is known: leave them out, or label a few images")
-    names = sorted({str(values[i]) for i in known})
-    numbers = np.array([names.index(str(values[i])) for i in known], np.int64)
+    numbers = labels_of_texts([str(values[i]) for i in known])
     subset = images.subset(known)
-    return ImageSet(subset.images, numbers, tuple(names), subset.names)
+    return ImageSet(subset.images, numbers.values, numbers.classes, subset.names)
+
+
+def _is_known(value: Any) -> bool:
+    """None, -1, an empty text and NaN, which is not itself, are no labels."""
+    return value is not None and value == value and str(value) not in ("-1", "-1.0", "")
 
 
 def _usable(labelled: ImageSet, options: ChooseOptions) -> ImageSet:
-    """Of each class at most as many as asked for; an error where there are too few to tell anything."""
     assert labelled.labels is not None
-    generator = np.random.default_rng(options.seed)
-    order = generator.permutation(len(labelled))
-    taken: Counter[int] = Counter()
-    rows = []
-    for i in order.tolist():
-        label = int(labelled.labels[i])
-        if options.per_class is None or taken[label] < options.per_class:
-            taken[label] += 1
-            rows.append(i)
-    kept = labelled.subset(np.sort(np.array(rows)))
-    enough = [label for label, count in taken.items() if count >= FEWEST]
-    if len(taken) < 2:
+    return labelled.subset(_chosen(labelled.labels, options))
+
+
+def _chosen(labels: NDArray[np.int64], options: ChooseOptions) -> NDArray[np.int64]:
+    """Which labelled images are used: of each class at most as many as asked for, none of classes that have one only.
+
+    An error where there are too few to tell anything.
+    """
+    counts = Counter(labels.tolist())
+    if len(counts) < 2:
         raise CoviewsError("all labels are of one class: label some images of another one, to be told apart from it")
+    enough = {label for label, count in counts.items() if count >= FEWEST}
     if len(enough) < 2:
-        missing = sum(FEWEST - count for count in taken.values() if count < FEWEST)
+        missing = sum(max(0, FEWEST - count) for _, count in counts.most_common(2))
         raise CoviewsError(
             f"too few labels: two classes with {FEWEST} images each are the least, and 5 a class say more; "
-            f"label {missing} more"
+            f"label {missing} more at least"
         )
-    return kept
+    most = min(options.per_class or MOST, max(FEWEST, MOST // len(enough)))
+    taken: Counter[int] = Counter()
+    rows = []
+    for i in np.random.default_rng(options.seed).permutation(len(labels)).tolist():
+        label = int(labels[i])
+        if label in enough and taken[label] < most:
+            taken[label] += 1
+            rows.append(i)
+    return np.sort(np.array(rows, np.int64))
 
 
 def describe(labelled: ImageSet | None, source: str) -> str:

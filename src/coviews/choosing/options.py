@@ -16,8 +16,9 @@ class ChooseOptions:
     """What is known of the images, and what the pilots may cost."""
 
     labels: Data = None
-    """A few labelled images: a table of file names and classes (.csv), a folder of class folders, or a .npz file. By
-    default the class folders of the images, if they are in such; 'none' for no labels."""
+    """A few labelled images: a table of files and labels (.csv; files in its folder or in that of the images, rows
+    without a label are skipped), class folders, images with labels (.npz), or the labels of all images (.npy; -1 for
+    none). By default the class folders of the images, if they are in such; 'none' for no labels."""
     per_class: Int = None
     """Use at most this many labelled images of each class."""
     matters: Text = None
@@ -38,13 +39,13 @@ class ChooseOptions:
     images: int = 2000
     """The pilots learn from at most this many images."""
     pilots: Int = None
-    """How many pilots, if the budget should not decide it."""
+    """How many pilots, if the budget should not decide it; more can be added later."""
     epochs: Int = None
     """The length of each pilot, if the budget should not decide it."""
     encoder: str = "resnet8"
     """The pilots' encoder."""
     seed: int = 0
-    """The same seed gives the same choice, if the budget is the same."""
+    """The same seed gives the same choice, with the same number and length of pilots and as many at once."""
     data_root: Path = Path("data")
     """Where known sets are."""
     cache: MaybePath = None
@@ -56,7 +57,7 @@ class ChooseOptions:
 
     def __post_init__(self) -> None:
         for name, least in (
-            ("per_class", 1),
+            ("per_class", 2),
             ("jobs", 1),
             ("size", 8),
             ("images", 64),

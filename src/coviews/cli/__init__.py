@@ -18,6 +18,7 @@ from coviews.errors import CoviewsError, unknown
 # the module of each command, imported when it is needed, as some wait for torch; or a function
 COMMANDS: dict[str, str | Callable[..., None]] = {
     "preview": "coviews.cli.preview",
+    "choose": "coviews.cli.choose",
     "pretrain": "coviews.cli.pretrain",
     "evaluate": "coviews.cli.evaluate",
     "embed": "coviews.cli.embed",

@@ -6,7 +6,9 @@ from typing import Annotated
 import tyro
 
 from coviews.cli.settings import MethodName, SearchName, starting_settings
-from coviews.runs.settings import PretrainSettings
+from coviews.console.options import Data
+from coviews.errors import CoviewsError
+from coviews.runs.settings import CHOOSE, PretrainSettings
 
 
 def pretrain_command(
@@ -19,6 +21,8 @@ def pretrain_command(
     resume: Path | None = None,
     overwrite: bool = False,
     progress: bool = True,
+    labels: Data = None,
+    budget: str = "30m",
 ) -> None:
     """Train an encoder on images without labels, and learn the views on the way.
 
@@ -31,10 +35,36 @@ def pretrain_command(
         resume: The folder of a run to continue, exactly as if it had not been interrupted.
         overwrite: Replace a run that is in --out.
         progress: Show what is going on.
+        labels: A few labelled images, for --views choose: as for coviews choose.
+        budget: The time that --views choose may take, such as 90s, 30m or 2h.
     """
+    if settings.views == CHOOSE and resume is None:
+        settings = _with_chosen_views(settings, labels, budget, overwrite, progress)
+    elif labels is not None:
+        raise CoviewsError("--labels goes with --views choose: training itself needs none")
     from coviews.training.pretrain import pretrain as train
 
     train(settings=settings, resume=resume, overwrite=overwrite, progress=progress)
+
+
+def _with_chosen_views(
+    settings: PretrainSettings, labels: str | None, budget: str, overwrite: bool, progress: bool
+) -> PretrainSettings:
+    """The settings with views that are chosen first, in the run's folder."""
+    from coviews.choosing.choose import choose
+    from coviews.runs.folder import CHOICE
+    from coviews.training.lifecycle import default_folder
+
+    s = settings
+    out = s.out or default_folder(s)
+    if (out / "config.yaml").exists() and not overwrite:
+        raise CoviewsError(f"{out} holds a run: continue it with --resume {out}, choose another --out, or --overwrite")
+    choice = choose(
+        s.data, labels=labels, budget=budget, matters=s.matters, ignores=s.ignores, channels=s.channels, seed=s.seed,
+        data_root=s.data_root, cache=s.cache, out=out / CHOICE, progress=progress,
+    )  # fmt: skip
+    print(choice.decided.sentence)
+    return s.replaced(views=str(choice.file), out=out)
 
 
 starting_options = {"pretrain": starting_settings}

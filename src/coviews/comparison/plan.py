@@ -10,7 +10,7 @@ import yaml
 
 from coviews.errors import CoviewsError
 from coviews.policies.tilted import COOPERATIVE
-from coviews.runs.settings import FROM_PYTHON, PretrainSettings
+from coviews.runs.settings import CHOOSE, FROM_PYTHON, PretrainSettings
 from coviews.runs.settings_file import changed_settings
 from coviews.searching.known import SEARCHES
 
@@ -57,6 +57,8 @@ class Plan:
         for settings in self.variants.values():
             if settings.data.startswith(FROM_PYTHON):
                 raise CoviewsError("a comparison needs data by name: a folder, a file or a known set")
+            if settings.views == CHOOSE:
+                raise CoviewsError("choose views first, with coviews choose, and compare the file that it writes")
 
     @property
     def jobs(self) -> list[Job]:
@@ -74,7 +76,7 @@ def view_variants(settings: PretrainSettings, views: Sequence[str]) -> dict[str,
     for name in views:
         if name in variants:
             raise CoviewsError(f"{name} is named twice in --views")
-        called = Path(name).stem if name.endswith(".safetensors") else name
+        called = Path(name).stem if name.endswith((".safetensors", ".yaml", ".yml")) else name
         variants[called] = changed_settings(settings, _changes(name))
     return variants
 

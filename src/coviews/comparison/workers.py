@@ -18,6 +18,7 @@ from coviews.training.signals import Stopped, StopRequest, listening
 _PATIENCE = 120.0  # seconds that a training has to save its state in
 _LOOK = 0.2  # seconds from one look at the processes to the next
 _PARTS = 1000  # of the progress bar
+_LONGEST = 60  # characters of the names of what is running
 
 
 @dataclass
@@ -30,6 +31,10 @@ class Workers:
     threads: int  # of each
     display: Display
     module: str = "coviews.comparison.worker"  # what each process runs
+    before: int = 0  # jobs that are done already, for the progress that is shown
+    after: int = 0  # jobs that will follow later, expected to take as long as these
+    _work: float = 0.0  # seconds of work in the jobs that were done here, as expected
+    _spent: float = 0.0  # seconds that they took, several at once
     _waiting: list[Job] = field(default_factory=list)
     _running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
@@ -48,6 +53,7 @@ class Workers:
         """
         self._waiting, failed, request = list(jobs), dict[str, str](), StopRequest()
         total, start, ended = self._to_do(jobs), time.monotonic(), 0
+        count = self.before + len(jobs) + self.after
         with listening(request):
             try:
                 while (self._waiting or self._running) and not request:
@@ -63,11 +69,14 @@ class Workers:
                             failed[job.name] = message = f"failed: {self._last_line(job, code)}"
                         else:
                             message = on_end(job)
-                        self.display.line(f"[{ended}/{len(jobs)}] {job.variant}, seed {job.seed}: {message}")
-                    self._show(jobs, ended, total, time.monotonic() - start)
+                        left = self._show(jobs, ended, total, _since(start))
+                        place = f"[{self.before + ended}/{count}]"
+                        self.display.line(f"{place} {job.variant}, seed {job.seed}: {message}{left}")
+                    self._show(jobs, ended, total, _since(start))
                     time.sleep(_LOOK)
             finally:
                 self._stop()
+        self.before, self._work, self._spent = self.before + ended, self._work + total, self._spent + _since(start)
         if request:
             assert request.signal is not None
             raise Stopped("stopped; the same command goes on from here", request.signal)
@@ -108,14 +117,21 @@ class Workers:
                 process.kill()  # its last checkpoint is whole
                 process.wait()
 
-    def _show(self, jobs: Sequence[Job], ended: int, total: float, spent: float) -> None:
-        """How far it is; the time left by the pace so far, once there is one."""
+    def _show(self, jobs: Sequence[Job], ended: int, total: float, spent: float) -> str:
+        """Show how far it is; the time left by the pace so far, once there is one: as a text to follow others."""
         to_do = self._to_do([j for j in jobs if j in self._waiting or j.name in self._running])
-        done = total - to_do
-        text = " · ".join(f"{j.name} {self._share(j):.0%}" for j in jobs if j.name in self._running)
-        if done > 0.02 * total:
-            text += f" · {duration(spent * to_do / done)} left"
-        self.display.update(f"{ended} of {len(jobs)} done", int(_PARTS * done / max(total, 1e-9)), _PARTS, text)
+        done = self._work + total - to_do
+        to_do += self.after * sum(self.expected[j.name] for j in jobs) / max(len(jobs), 1)
+        running = [f"{j.name} {self._share(j):.0%}" for j in jobs if j.name in self._running]
+        text = " · ".join(running)
+        if len(text) > _LONGEST:
+            text = f"{len(running)} at once"
+        left = ""
+        if to_do and done > 0.02 * (done + to_do):
+            left = f" · {duration((self._spent + spent) * to_do / done)} left"
+        title = f"{self.before + ended} of {self.before + len(jobs) + self.after} done"
+        self.display.update(title, int(_PARTS * done / max(done + to_do, 1e-9)), _PARTS, text + left)
+        return left
 
     def _to_do(self, jobs: Sequence[Job]) -> float:
         """The seconds of work in jobs, as expected: earlier sittings may have begun them."""
@@ -133,3 +149,7 @@ class Workers:
         lines = self.log(job).read_text(errors="replace").strip().splitlines()
         message = lines[-1].removeprefix("error: ") if lines else f"it ended with the code {code}"
         return f"{message} (all of it in {self.log(job)})"
+
+
+def _since(start: float) -> float:
+    return time.monotonic() - start

@@ -18,6 +18,16 @@ _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 def listed_images(path: Path, notes: list[str]) -> ImageFiles:
     """The files in a list, relative to its folder, with labels if the list has any."""
+    names, texts = listed_files(path)
+    missing = sum(not text for text in texts)
+    if 0 < missing < len(texts):
+        notes.append(f"{missing} of {len(texts)} rows of {path} have no label: no labels are used")
+    labels = None if missing or not texts else labels_of_texts(texts)
+    return ImageFiles(str(path), path.parent, names, labels)
+
+
+def listed_files(path: Path) -> tuple[list[str], list[str]]:
+    """The files in a list, and their labels as texts: an empty text where a row has no label, none for a .txt file."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -26,13 +36,8 @@ def listed_images(path: Path, notes: list[str]) -> ImageFiles:
         raise CoviewsError(f"cannot read the list {path}: it is not text in UTF-8") from error
     if path.suffix.lower() == ".txt":
         lines = [line.strip() for line in text.split("\n")]
-        return ImageFiles(str(path), path.parent, [line for line in lines if line and not line.startswith("#")])
-    names, texts = _columns(path, _rows(path, text))
-    missing = sum(not text for text in texts)
-    if 0 < missing < len(texts):
-        notes.append(f"{missing} of {len(texts)} rows of {path} have no label: no labels are used")
-    labels = None if missing or not texts else labels_of_texts(texts)
-    return ImageFiles(str(path), path.parent, names, labels)
+        return [line for line in lines if line and not line.startswith("#")], []
+    return _columns(path, _rows(path, text))
 
 
 def _rows(path: Path, text: str) -> list[tuple[int, list[str]]]:

@@ -5,6 +5,7 @@ cut out and turned (`Family.placement`) and which operations are applied to them
 """
 
 import functools
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -122,11 +123,11 @@ class Family:
     cutout: bool = False
 
     def __post_init__(self) -> None:
-        if self.crop not in CROP_AREAS:
-            raise unknown("crop", self.crop, CROP_AREAS)
+        if not isinstance(self.crop, str) or self.crop not in CROP_AREAS:
+            raise unknown("crop", reprlib.repr(self.crop).strip("'"), CROP_AREAS)
         for f in fields(self):
-            if f.name != "crop" and type(getattr(self, f.name)) is not bool:
-                raise CoviewsError(f"the factor {f.name} is on (true) or off (false), not {getattr(self, f.name)!r}")
+            if f.name != "crop" and type(value := getattr(self, f.name)) is not bool:
+                raise CoviewsError(f"the factor {f.name} is on (true) or off (false), not {reprlib.repr(value)}")
 
     def is_on(self, factor: str) -> bool:
         """Whether views change in this respect."""
@@ -172,7 +173,8 @@ class Family:
     def write(self, path: str | Path, note: str = "") -> None:
         """Write the family as YAML that `read_family` reads and a person can edit."""
         content = {"format": FORMAT, "views": {f.name: getattr(self, f.name) for f in fields(self)}}
-        comments = "".join(f"# {line}\n" for line in [*note.splitlines(), self.sentence] if line)
+        lines = ["".join(filter(str.isprintable, line)) for line in [*note.splitlines(), self.sentence]]
+        comments = "".join(f"# {line}\n" for line in lines if line)
         text = comments + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
         write_whole(Path(path), text.encode())
 
@@ -191,7 +193,7 @@ def family(text: str) -> Family:
         return FAMILIES[text.strip()]
     values: dict[str, Any] = dict.fromkeys((n for n in FACTORS if n != "crop"), False)
     for part in text.split(","):
-        name, *rest = part.split()
+        name, *rest = part.split() or [""]
         if name not in FACTORS:
             raise unknown("factor of views", name, FACTORS)
         if name == "crop" and len(rest) == 1:
@@ -218,11 +220,12 @@ def read_family(path: str | Path) -> Family:
     try:
         with open(path, "rb") as file:
             content = file.read(_LARGEST_FILE + 1)
-        if len(content) > _LARGEST_FILE:
-            raise CoviewsError(f"{path} is too large to be a file of views")
-        data = yaml.safe_load(content.decode("utf-8"))
     except OSError as error:
         raise CoviewsError(f"cannot read {path}: {error.strerror}") from error
+    if len(content) > _LARGEST_FILE:
+        raise CoviewsError(f"{path} is too large to be a file of views")
+    try:
+        data = yaml.safe_load(content.decode("utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise CoviewsError(f"{path} is not YAML") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("views"), dict):
@@ -230,7 +233,7 @@ def read_family(path: str | Path) -> Family:
     values, known = data["views"], [f.name for f in fields(Family)]
     for name in values:
         if name not in known:
-            raise unknown(f"factor in {path}:", str(name), known)
+            raise unknown(f"factor in {path}:", reprlib.repr(name).strip("'"), known)
     try:
         return replace(family("crop small"), **values)
     except CoviewsError as error:

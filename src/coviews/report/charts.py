@@ -61,6 +61,7 @@ class BarChart:
     bars: dict[str, list[float]]
     alt: str
     form: str = ".1%"
+    errors: dict[str, list[float]] = field(default_factory=dict)  # half the width of each bar's interval, by its name
 
 
 Chart = LineChart | Matrix | BarChart

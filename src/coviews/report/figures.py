@@ -94,6 +94,8 @@ def _draw_bars(axes: Any, chart: BarChart) -> None:
             height,
             label=name,
             color=colours[i % len(colours)],
+            xerr=chart.errors.get(name),
+            error_kw={"lw": 0.9, "capsize": 2},
         )
     axes.set_yticks(positions, chart.labels)
     axes.xaxis.set_major_formatter(_percent if chart.form.endswith("%") else "{x:g}")

@@ -10,6 +10,15 @@ function colours() {
   return { ink: named("ink"), grid: named("grid"), ghost: named("ghost"), panel: named("panel"), faint: named("faint") };
 }
 
+// on a phone a long name of a bar has two lines, so that the bars have room
+function inTwoLines(name) {
+  if (!narrow.matches || name.length < 20) return name;
+  const spaces = [...name].map((letter, i) => (letter === " " ? i : -1)).filter((i) => i > 0);
+  if (!spaces.length) return name;
+  const middle = spaces.reduce((a, b) => (Math.abs(b - name.length / 2) < Math.abs(a - name.length / 2) ? b : a));
+  return name.slice(0, middle) + "<br>" + name.slice(middle + 1);
+}
+
 // the figure as it is drawn now: in the colours of the page and for the width of the screen
 function dressed(figure) {
   const c = colours();
@@ -29,14 +38,15 @@ function dressed(figure) {
   };
   const data = figure.data.map((trace) => {
     const colour = trace.meta?.faint ? c.ghost : dark.matches ? trace.meta?.dark : undefined;
-    if (colour) return { ...trace, line: { ...trace.line, color: colour }, marker: { ...trace.marker, color: colour } };
+    const interval = trace.error_x ? { error_x: { ...trace.error_x, color: c.ink }, y: trace.y.map(inTwoLines) } : {};
+    if (colour) return { ...trace, ...interval, line: { ...trace.line, color: colour }, marker: { ...trace.marker, color: colour } };
     if (map) {
       // beside the map there is no room on a phone: the scale lies on top of it
       const lying = { orientation: "h", x: 0.5, xanchor: "center", y: 1, yanchor: "bottom", len: 1, thickness: 8, tickfont: { size: 10 } };
       const scale = dark.matches && trace.meta?.darkscale;
       return { ...trace, colorscale: scale || trace.colorscale, colorbar: { ...trace.colorbar, outlinewidth: 0, ...(narrow.matches ? lying : {}) } };
     }
-    return trace;
+    return { ...trace, ...interval };
   });
   return [data, layout];
 }

@@ -131,12 +131,25 @@ def _bars(chart: BarChart) -> dict[str, Any]:
             "meta": {"dark": _ON_BLACK.get(shades[i % len(shades)], shades[i % len(shades)])},
             "hovertemplate": f"%{{y}}, {text(name)}: %{{x:{chart.form}}}<extra></extra>",
         }
+        | _intervals(chart.errors.get(name), chart.form)
         for i, (name, values) in enumerate(chart.bars.items())
     ]
     x = {"title": {"text": chart.x_title}, "tickformat": ".0%" if chart.form.endswith("%") else "", "automargin": True}
     y = {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1}
     height = max(300, 130 + 24 * len(chart.labels))
     return {"data": traces, "layout": {"xaxis": x, "yaxis": y, "barmode": "group", "bargap": 0.25, "height": height}}
+
+
+def _intervals(errors: list[float] | None, form: str) -> dict[str, Any]:
+    """Lines over the ends of bars; the page gives them the colour of its text."""
+    if errors is None:
+        return {}
+    return {
+        "error_x": {"type": "data", "array": errors, "thickness": 1.5, "width": 4},
+        "customdata": errors,
+        "hovertemplate": f"%{{y}}: %{{x:{form}}} ± %{{customdata:{form.lstrip('+')}}}<extra></extra>",
+        "showlegend": False,
+    }
 
 
 def _unique(names: list[str]) -> list[str]:

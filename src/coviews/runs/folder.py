@@ -22,6 +22,7 @@ FORMAT = 3  # of the checkpoint; goes up when one version would misread another'
 # all that a run writes: what --overwrite may delete
 _OURS = ("config.yaml", "metrics.jsonl", "broken.txt", "checkpoints", "policies", "tensorboard", "encoder.safetensors",
          "report.html", "evaluations.jsonl", ".evaluations.jsonl.lock", ".lock")  # fmt: skip
+CHOICE = "choice"  # what `pretrain --views choose` writes there before the run begins; it stays
 
 
 class Run:
@@ -156,7 +157,7 @@ class Run:
             there = [entry.name for entry in os.scandir(self.path)]
         except OSError as error:
             raise CoviewsError(f"cannot write to {self.path}: {error.strerror}") from error
-        if "config.yaml" not in there and all(n in _OURS or n.endswith(".partial") for n in there):
+        if "config.yaml" not in there and all(n in (*_OURS, CHOICE) or n.endswith(".partial") for n in there):
             return  # empty, or what a kill left of a run that had not begun
         if "config.yaml" not in there:
             raise CoviewsError(f"{self.path} is not empty, and not a run: choose another --out")

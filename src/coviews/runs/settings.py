@@ -16,7 +16,7 @@ from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
 from coviews.ops.placement import CROPS, Placement
 from coviews.ops.space import SPACES, STANDARD
-from coviews.policies.factors import FAMILIES, Family, is_family, named_family, with_locks
+from coviews.policies.factors import FAMILIES, RECIPE, Family, is_family, named_family, with_locks
 from coviews.policies.fixed import FIXED, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
@@ -30,6 +30,7 @@ LOCAL_AREA = (0.05, 0.4)  # the least and largest area of a local view
 LEAST_LOCAL = 8  # pixels a side, where the size of local views is not given
 VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
 DEFAULT_VIEWS = "recipe"  # the best on average without labels, see docs/results.md
+CHOOSE = "choose"  # views that `coviews pretrain` chooses before it trains
 ACCELERATORS = ("auto", "cpu", "cuda", "mps")
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
@@ -81,8 +82,8 @@ class PretrainSettings:
 
     views: str = DEFAULT_VIEWS
     """Who chooses the views: coviews, indepviews, random, uniform, randaugment, trivialaugment, simclr, hardviews, the
-    file of a learned policy (.safetensors), or a family of views: recipe, cropflip, a line such as 'crop small,
-    mirror, light', or the file that choose writes (.yaml)."""
+    file of a learned policy (.safetensors), a family of views (recipe, cropflip, a line such as 'crop small, mirror,
+    light', or the file that choose writes, .yaml), or choose: find out first, as coviews choose does."""
     magnitude: int = 9
     """RandAugment's, 0 to 30."""
     hard_source: str = "simclr"
@@ -184,9 +185,9 @@ class PretrainSettings:
             if value not in valid:
                 raise unknown(name, value, valid)
         if self.views not in VIEWS and not self.views.endswith(".safetensors"):
-            if not is_family(self.views):
-                raise unknown("view source", self.views, [*VIEWS, *FAMILIES])
-            named_family(self.views)
+            if not is_family(self.views) and self.views != CHOOSE:
+                raise unknown("view source", self.views, [*VIEWS, *FAMILIES, CHOOSE])
+            _family(self.views)
         check_numbers(self)
         self._check_views()
         self._check_limits()
@@ -279,7 +280,7 @@ class PretrainSettings:
         """The family of views, if the views are one."""
         if self.views in VIEWS or self.views.endswith(".safetensors"):
             return None
-        return with_locks(named_family(self.views), self.limits.locks)
+        return with_locks(_family(self.views), self.limits.locks)
 
     @property
     def view_sizes(self) -> tuple[tuple[int, int], ...]:
@@ -324,7 +325,7 @@ class PretrainSettings:
         if name.endswith(".safetensors"):
             return self.limits.source(load_policy(name))
         if name not in FIXED:
-            return self.limits.source(named_family(name).source(**options))
+            return self.limits.source(_family(name).source(**options))
         if _takes(name, "space_name"):
             options |= {"steps": self.search.steps, "space_name": self.space_name}
         if _takes(name, "p"):
@@ -376,6 +377,11 @@ def leaves(settings: Any, prefix: str = "") -> dict[str, Any]:
         value, name = getattr(settings, f.name), prefix + f.name
         values |= leaves(value, f"{name}.") if dataclasses.is_dataclass(value) else {name: value}
     return values
+
+
+def _family(name: str) -> Family:
+    """A family by name; the recipe stands in for views that are still to be chosen."""
+    return RECIPE if name == CHOOSE else named_family(name)
 
 
 def _takes(source: str, option: str) -> bool:

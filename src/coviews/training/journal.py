@@ -1,5 +1,6 @@
 """What a run tells: to its metrics, to trackers, and to the person in front of it."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,10 +9,11 @@ import numpy as np
 from coviews.console.progress import Display, duration
 from coviews.data.load import ImageSet
 from coviews.ops.view_settings import ViewSettings
+from coviews.policies.factors import FAMILIES
 from coviews.policies.learned import AnyPolicy
 from coviews.policies.queue import PolicyQueue
 from coviews.runs.folder import Run
-from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings import FROM_PYTHON, VIEWS, PretrainSettings
 from coviews.searching.contract import SearchReport
 from coviews.training.clock import Pace
 from coviews.training.monitor import collapse_warning
@@ -140,6 +142,9 @@ class Journal:
         say(f"encoder  {self.run.encoder}")
         into = ", into=your_module" if own_module else ""
         say(f"load it  import coviews; encoder = coviews.load_encoder({str(self.run.path)!r}{into})")
+        s = self.settings
+        if (s.views in VIEWS or s.views in FAMILIES) and not s.data.startswith(FROM_PYTHON):
+            say(f"next     coviews choose {shlex.quote(s.data)}: which views are useful for these images?")
 
     def close(self) -> None:
         """Write out what is still in memory."""

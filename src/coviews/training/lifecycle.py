@@ -13,6 +13,7 @@ from coviews.files.atomic import write_whole
 from coviews.policies.learned import AnyPolicy
 from coviews.report.write import write_report
 from coviews.runs.folder import Run
+from coviews.runs.settings import PretrainSettings
 from coviews.training.journal import Journal
 from coviews.training.state import Training
 from coviews.training.trackers import check_trackers
@@ -34,7 +35,7 @@ def begin(t: Training, resume: Path | None, overwrite: bool) -> None:
     s, writes, state = t.settings, t.fabric.is_global_zero, None
     check_trackers(s)
     if resume is None:
-        path = s.out or Path("runs") / f"{_short(s.data)}-{_short(s.views)}-{datetime.now():%Y%m%d-%H%M%S}"
+        path = s.out or default_folder(s)
         t.run = Run.create(t.ranks.same(path), s, overwrite=overwrite, writes=writes)
         t.closing.callback(t.run.close)
         t.fabric.barrier()
@@ -83,6 +84,11 @@ def finish(t: Training) -> Pretrained:
     t.fabric.barrier()
     newest = t.queue.policies[0] if len(t.queue) else None
     return Pretrained(t.run.path, t.bare.encoder, newest, t.quality, dict(seconds))
+
+
+def default_folder(settings: PretrainSettings) -> Path:
+    """Where a run is, if its settings do not say it; another one each second."""
+    return Path("runs") / f"{_short(settings.data)}-{_short(settings.views)}-{datetime.now():%Y%m%d-%H%M%S}"
 
 
 def _short(name: str) -> str:

@@ -11,7 +11,7 @@ from coviews.errors import CoviewsError
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.folder import Run
 from coviews.runs.presets import PRESETS
-from coviews.runs.settings import FROM_PYTHON, PretrainSettings
+from coviews.runs.settings import CHOOSE, FROM_PYTHON, PretrainSettings
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -24,7 +24,12 @@ def final_settings(
 ) -> PretrainSettings:
     """The settings of a run that starts, or of one that is continued, where only those of the machine may change."""
     if resume is None:
-        return (settings or (PRESETS["demo"] if demo else PretrainSettings())).replaced(**changes)
+        new = (settings or (PRESETS["demo"] if demo else PretrainSettings())).replaced(**changes)
+        if new.views == CHOOSE:
+            raise CoviewsError(
+                "views='choose' is for the command line: call coviews.choose(data) first, and give its file as views"
+            )
+        return new
     before = Run.open(resume, writes=False).settings
     now = (settings or before).replaced(**changes, out=resume)
     for name, (old, new) in before.differences(now).items():

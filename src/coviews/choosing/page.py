@@ -1,0 +1,192 @@
+"""`choice.html`: what was chosen, why, and what could not be known."""
+
+import importlib.metadata
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from coviews.choosing.choice import (
+    VIEWS,
+    Choice,
+    best_first,
+    change_in_words,
+    family_in_words,
+    gain_in_words,
+    points,
+    without_labels,
+)
+from coviews.choosing.verdict import Verdict
+from coviews.data.imageset import ImageSet, varied
+from coviews.ops.engine import make_views
+from coviews.ops.plan import Plan
+from coviews.policies.factors import FACTORS, Family
+from coviews.report.charts import BarChart, Chart
+from coviews.report.gallery import Gallery, GalleryRow, captions, pair_pictures, picture
+from coviews.report.page import charts_html, page_html
+from coviews.report.rendering import HtmlTable, Section, render
+from coviews.report.summary import Fact
+
+_SHOWN = 6  # images
+
+
+def choice_page(choice: Choice, images: ImageSet) -> str:
+    """The whole page; the images are those that the choice is for."""
+    v = choice.decided
+    top = render("choice_summary.html", facts=_facts(choice, v), failed=_failed(choice), unknown=_unknown(choice, v))
+    effects = _effects_chart(v)
+    views = render("gallery.html", gallery=_gallery(v, images))
+    sections = [
+        Section("factors", "Factors", "What each change does", charts_html([effects], wide=True), _about_effects(v)),
+        Section("families", "Families", "Families that were tried", _table(_standings(v)), _about_standings(v)),
+        Section(
+            "views", "Views", "Views of your images", views,
+            "The same images with two views each; below a view stands what was done to it, in this order.",
+        ),
+        Section(
+            "questions", "Questions", "What you may know better", _table(_questions(choice, v)),
+            "Each factor is a question about your images. An answer is never searched for: it makes the choice surer "
+            "and the pilots fewer.",
+        ),
+        Section("how", "How it was judged", "How it was judged", _table(_pilots(choice)), _method(choice)),
+    ]  # fmt: skip
+    title = f"Views for {Path(*Path(choice.data).parts[-2:])}"
+    charts: list[Chart] = [effects]
+    return page_html(title, "Choice of views", v.sentence, top, sections, charts)
+
+
+def _table(table: HtmlTable) -> Markup:
+    return render("table.html", table=table)
+
+
+def _facts(choice: Choice, verdict: Verdict) -> list[Fact]:
+    gain = points(verdict.gain, verdict.error) if verdict.differs else "none"
+    note = "points over the recipe, ± one standard deviation" if verdict.differs else "the recipe is the choice"
+    tried = len(verdict.standings)
+    return [
+        Fact("Expected gain", gain, note),
+        Fact("Judged by", f"{choice.labels:,} labels" if choice.labels else "no labels", choice.judged_by),
+        Fact("Pilots", str(len(choice.pilots)), f"of {choice.plan.epochs} epochs on {choice.images:,} images"),
+        Fact("Families tried", str(tried), f"with {len(verdict.effects)} changes of the recipe"),
+        Fact("The choice", verdict.family.text, verdict.family.sentence),
+    ]
+
+
+def _failed(choice: Choice) -> list[str]:
+    return [f"{name}: {message.removeprefix('failed: ')}" for name, message in choice.failed.items()]
+
+
+def _unknown(choice: Choice, verdict: Verdict) -> list[str]:
+    return [] if choice.labels else [without_labels([e.factor for e in verdict.effects])]
+
+
+def _effects_chart(verdict: Verdict) -> BarChart:
+    effects = best_first(verdict.effects)
+    words = [change_in_words(e) for e in effects]
+    alt = "; ".join(f"{w} {points(e.points, e.error)}" for w, e in zip(words, effects, strict=True))
+    name = "points"
+    return BarChart(
+        "effects", "Effect of each change of the recipe", "points", words,
+        {name: [round(e.points, 2) for e in effects]}, f"In points, ± one standard deviation: {alt}.", "+.1f",
+        {name: [round(e.error, 2) for e in effects]},
+    )  # fmt: skip
+
+
+def _about_effects(verdict: Verdict) -> str:
+    unit = (
+        "in points of the accuracy on the labelled images" if verdict.labelled else "in points, from label-free signs"
+    )
+    return (
+        f"What one change of the recipe adds, on average over the families that were tried, {unit}. A bar whose line "
+        "crosses zero may be noise."
+    )
+
+
+def _standings(verdict: Verdict) -> HtmlTable:
+    heads = ["family", "score" if verdict.labelled else "relative score", "gain", "pilots"]
+    rows = [
+        [family_in_words(s.family, verdict), f"{s.score:.1f}", gain_in_words(s, verdict), str(s.pilots)]
+        for s in verdict.standings
+    ]
+    return HtmlTable(heads, rows)
+
+
+def _about_standings(verdict: Verdict) -> str:
+    score = "in percent" if verdict.labelled else "in points above the mean of all"
+    return (
+        f"The score that is expected of each family, {score}, and its gain over the recipe, by all pilots together: "
+        "families that share factors tell of each other, so a score is not the mean of a family's own pilots."
+    )
+
+
+def _gallery(verdict: Verdict, images: ImageSet) -> Gallery:
+    generator = np.random.default_rng(0)
+    shown = images.subset(varied(images, _SHOWN, generator))
+    names = captions(shown)
+    sources = {"the choice": verdict.family, "the recipe": verdict.recipe}
+    if not verdict.differs:
+        sources = {"the choice, which is the recipe": verdict.recipe}
+        others = [s.family for s in verdict.standings if s.family != verdict.recipe]
+        if others:
+            sources["the best other"] = others[0]
+    pairs = [pair_pictures(*_views(shown, family, images.mean)) for family in sources.values()]
+    rows = [GalleryRow(picture(shown.images[i], names[i]), [of[i] for of in pairs]) for i in range(len(shown))]
+    return Gallery(list(sources), rows)
+
+
+def _views(images: ImageSet, family: Family, fill: tuple[int, int, int]) -> tuple[NDArray[np.uint8], Plan]:
+    _, height, width, _ = images.images.shape
+    generator = np.random.default_rng(1)
+    plan = Plan.draw(family.source(), len(images), (height, width), generator, family.placement)
+    return make_views(images.images, plan, fill=fill), plan
+
+
+def _questions(choice: Choice, verdict: Verdict) -> HtmlTable:
+    effects: dict[str, list[str]] = {}
+    for e in verdict.effects:
+        effects.setdefault(e.factor, []).append(f"{change_in_words(e)}: {points(e.points, e.error)}")
+    rows: list[list[str]] = []
+    for name, factor in FACTORS.items():
+        if name in choice.locks:
+            answer = "yes" if choice.locks[name] else "no"
+            rows.append([name, factor.question, f"you said {answer}", ""])
+        elif name in effects:
+            rows.append(
+                [name, factor.question, f"yes: --ignores {name}; no: --matters {name}", "; ".join(effects[name])]
+            )
+        else:
+            rows.append([name, factor.question, "the images have no colours", ""])
+    return HtmlTable(["factor", "question", "your answer", "what pilots say"], rows)
+
+
+def _pilots(choice: Choice) -> HtmlTable:
+    names = list(choice.pilots[0].signals) if choice.pilots else []
+    heads = ["pilot", "seed", *(["labels, in %"] if choice.labels else []), *names]
+    rows = [
+        [
+            p.family.text, str(p.seed), *([f"{p.accuracy:.1f}"] if p.accuracy is not None else []),
+            *(f"{p.signals.get(name, float('nan')):.1f}" for name in names),
+        ]
+        for p in choice.pilots
+    ]  # fmt: skip
+    return HtmlTable(heads, rows)
+
+
+def _method(choice: Choice) -> str:
+    s: Mapping[str, object] = choice.settings
+    by_labels = (
+        "Each labelled image was classified by the others, by ridge regression and by neighbours; label-free signals "
+        "are a prior whose weight falls as labels come."
+        if choice.labels
+        else "Only by label-free signals: how well the encoder tells by which quarter turn an image was turned "
+        "(rotation), finds an image again among others after changes of all kinds (retrieval), and how many "
+        "dimensions its features use (rankme)."
+    )
+    return (
+        f"{len(choice.pilots)} pilots: {s['encoder']}, {choice.plan.epochs} epochs on {choice.images:,} images of "
+        f"{s['size']} pixels, batches of {s['batch_size']}, seed {s['seed']}; judged by {choice.judged_by}. "
+        f"{by_labels} A model of all pilots at once gives the effect of each factor and its uncertainty. "
+        f"Made by coviews {importlib.metadata.version('coviews')}; {VIEWS} holds the choice."
+    )

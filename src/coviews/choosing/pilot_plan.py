@@ -1,0 +1,167 @@
+"""How many pilots there are and how long each is trained; and the file that keeps it, so that a choice can go on."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coviews.choosing.options import ChooseOptions
+from coviews.comparison.estimate import expected_seconds, measured_pace
+from coviews.data.imageset import ImageSet
+from coviews.errors import CoviewsError
+from coviews.files.atomic import write_whole
+from coviews.policies.factors import Family, family
+from coviews.runs.settings import PretrainSettings
+
+PLAN = "plan.json"
+EPOCHS = (8, 10, 12, 16, 20, 24, 32, 40)  # of a pilot, to choose from
+AFTER = 0.5  # pilots after the screening, as a share of those in it
+_START = 10.0  # seconds that a pilot takes besides its training
+_FORMAT = 1
+_COMPARED = 64  # images that tell one data set from another
+
+Round = Sequence[tuple[Family, int]]  # families that are tried at once, each with the seed of its pilot
+
+
+@dataclass(frozen=True)
+class PilotPlan:
+    """How many pilots there are, and how long each is trained."""
+
+    count: int
+    epochs: int
+    seconds: float  # of one, expected
+    per_round: int  # after the screening, the pilots from one look at all to the next
+
+
+def plan_pilots(settings: PretrainSettings, options: ChooseOptions, images: ImageSet, screened: int) -> PilotPlan:
+    """As many pilots as the design needs and half as many again, each as long as the budget allows.
+
+    screened: the families of the screening design.
+    """
+    o, pace, trained_on = options, measured_pace(settings, images, 1), min(len(images), options.images)
+
+    def seconds(epochs: int) -> float:
+        return _START + expected_seconds(settings.replaced(epochs=epochs), pace, trained_on, 0)
+
+    def total(count: int, epochs: int) -> float:
+        return math.ceil(count / o.at_once) * seconds(epochs)
+
+    counts = [o.pilots] if o.pilots else range(math.ceil((1 + AFTER) * screened), 1, -1)
+    lengths = [o.epochs] if o.epochs else EPOCHS
+    for count in counts:  # many short pilots tell more than few long ones
+        fitting = [epochs for epochs in lengths if total(count, epochs) <= o.seconds]
+        if fitting or o.pilots:
+            epochs = max(fitting, default=lengths[0])
+            return PilotPlan(count, epochs, seconds(epochs), o.at_once)
+    raise CoviewsError(
+        f"--budget {o.budget} is too little for two pilots of {lengths[0]} epochs on {trained_on:,} images: "
+        f"give {math.ceil(total(2, lengths[0]) / 60)}m or more, or fewer --images"
+    )
+
+
+@dataclass
+class PlanFile:
+    """`plan.json`: what is chosen, the plan, and every round of pilots that was begun."""
+
+    path: Path
+    facts: Mapping[str, Any]  # of what two choices must agree in to share pilots
+    plan: PilotPlan
+    rounds: list[Round] = field(default_factory=list)
+    spent: float = 0.0  # seconds, for whole rounds
+
+    @property
+    def pilots(self) -> list[tuple[Family, int]]:
+        """All families that were begun, each with its seed."""
+        return [pilot for round_ in self.rounds for pilot in round_]
+
+    def begin_round(self, families: Sequence[Family], seed: int) -> Round:
+        """Note a round before it is run: a family that was tried before gets another seed."""
+        round_: list[tuple[Family, int]] = []
+        for some in families:
+            earlier = sum(some == other for other, _ in [*self.pilots, *round_])
+            round_.append((some, seed + earlier))
+        self.rounds.append(round_)
+        self.save()
+        return round_
+
+    def check(self, facts: Mapping[str, Any]) -> None:
+        """An error where this is the plan of another choice."""
+        for name, value in facts.items():
+            old = self.facts.get(name)
+            if old != value:
+                is_sum = name == "pixels"
+                words = "are others" if is_sum else f"differ in {name} ({_short(old)}, not {_short(value)})"
+                raise CoviewsError(
+                    f"{self.path.parent} holds pilots for another choice: its "
+                    f"{'images' if is_sum else 'pilots'} {words}; choose another --out"
+                )
+
+    def save(self) -> None:
+        """Write the file."""
+        rounds = [[[some.text, seed] for some, seed in round_] for round_ in self.rounds]
+        content = {
+            "format": _FORMAT, **asdict(self.plan), "spent": round(self.spent, 1), "facts": dict(self.facts),
+            "rounds": rounds,
+        }  # fmt: skip
+        write_whole(self.path, (json.dumps(content, indent=1) + "\n").encode())
+
+    @classmethod
+    def read(cls, folder: Path) -> "PlanFile | None":
+        """The plan of a folder; None if none was begun there."""
+        path = folder / PLAN
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content["format"] != _FORMAT:
+                raise CoviewsError(f"{path} is of another version of coviews: choose another --out")
+            numbers = {name: int(content[name]) for name in ("count", "epochs", "per_round")}
+            plan = PilotPlan(**numbers, seconds=float(content["seconds"]))
+            rounds: list[Round] = [[(family(text), int(seed)) for text, seed in r] for r in content["rounds"]]
+            return cls(path, dict(content["facts"]), plan, rounds, float(content["spent"]))
+        except (FileNotFoundError, NotADirectoryError):
+            _check_free(folder)
+            return None
+        except OSError as error:
+            raise CoviewsError(f"cannot read {path}: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if isinstance(error, CoviewsError) and "version" in str(error):
+                raise
+            raise CoviewsError(f"{path} is damaged: remove it, or choose another --out") from error
+
+
+def choice_facts(options: ChooseOptions, images: ImageSet, locks: Mapping[str, bool]) -> dict[str, Any]:
+    """What two choices must agree in to share pilots; the labels are not of it."""
+    count, height, width, channels = images.images.shape
+    return {
+        "size": options.size, "pixels": _checksum(images), "all images": count, "height": height, "width": width,
+        "channels": channels, "images": min(options.images, count), "encoder": options.encoder, "seed": options.seed,
+        "locks": dict(locks),
+    }  # fmt: skip
+
+
+def _checksum(images: ImageSet) -> str:
+    count = len(images)
+    rows = np.unique(np.linspace(0, count - 1, min(count, _COMPARED)).astype(int))
+    content = hashlib.sha256(str(images.images.shape).encode())
+    for row in rows:
+        content.update(np.ascontiguousarray(images.images[row]).tobytes())
+    return content.hexdigest()[:16]
+
+
+def _check_free(folder: Path) -> None:
+    """An error where the folder holds a run, a comparison, or is none."""
+    if folder.exists() and not folder.is_dir():
+        raise CoviewsError(f"{folder} is not a folder: choose another --out")
+    for name in ("config.yaml", "results.json", "runs"):
+        if (folder / name).exists():
+            raise CoviewsError(f"{folder} holds something else ({name}): choose another --out")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {'on' if on else 'off'}" for name, on in value.items()) or "none"
+    return str(value)

@@ -1,0 +1,305 @@
+"""`choose`, with pilots that train nothing: what is found, what holds, what is kept, what is refused."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from coviews import Choice, CoviewsError, Family, read_family
+from coviews.choosing.design import screening
+from coviews.comparison.plan import folder_name
+from coviews.policies.factors import FACTORS, RECIPE
+from made_up_pilots import families_of
+
+# ------------------------------------------------------------------------------------------------ what is found
+
+
+def test_known_effects_are_found(quick, pilots):
+    def truth(views: Family) -> float:
+        return 60.0 + 8 * (not views.colour) + 5 * (not views.mirror) - 6 * views.turns - 4 * views.tone
+
+    pilots.truth = truth
+    made = quick(pilots=18, matters=None)
+    assert not made.family.colour
+    assert not made.family.mirror
+    assert not made.family.turns
+    assert not made.family.tone
+    effects = {(e.factor, e.value): e for e in made.decided.effects}
+    for factor, value, points in (("colour", "off", 8), ("mirror", "off", 5), ("turns", "on", -6), ("tone", "on", -4)):
+        effect = effects[factor, value]
+        assert abs(effect.points - points) < max(2.5, 3 * effect.error), effect
+    assert made.decided.gain > 6
+    assert abs(made.decided.gain - (truth(made.family) - truth(RECIPE))) < 4 * made.decided.error + 2
+    assert made.decided.sentence.startswith("Do not mirror")
+    assert "keep colour as it is" in made.decided.sentence
+    assert made.family in [p.family for p in made.pilots]  # what is taken was tried
+    assert read_family(made.file) == made.family
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.5])
+def test_ties_and_noise_give_the_recipe(quick, pilots, noise):
+    pilots.noise = noise
+    made = quick()
+    assert made.family == RECIPE
+    assert not made.decided.differs
+    assert "Take the recipe" in made.decided.sentence
+    assert read_family(made.file) == RECIPE
+
+
+def test_without_labels_it_says_what_cannot_be_known(quick, pilots, capsys):
+    made = quick(labels="none", progress=True)
+    assert made.labels == 0
+    assert made.judged_by == "no labels"
+    assert "Whether colour, mirror and turns may change cannot be seen" in capsys.readouterr().err
+    assert "cannot be seen" in (made.path / "choice.html").read_text()
+    assert all(p.accuracy is None for p in made.pilots)
+
+
+def test_the_recipe_is_tried_twice_and_pilots_differ(quick, pilots):
+    quick()
+    assert len(pilots.started) == len(set(pilots.started)) == 12
+    assert families_of(pilots).count(RECIPE) >= 2
+
+
+# ------------------------------------------------------------------------------------------------ locks
+
+
+def test_locks_hold_in_every_family_and_every_view(quick, pilots):
+    pilots.truth = lambda views: 50 + 20 * views.colour + 20 * views.mirror - 20 * views.blur  # against the locks
+    made = quick(matters="colour, mirror", ignores="blur")
+    assert made.locks == {"mirror": False, "colour": False, "tone": False, "grey": False, "blur": True}
+    assert len(families_of(pilots)) == made.plan.count
+    for views in [*families_of(pilots), made.family]:
+        assert not any(views.is_on(name) for name in ("colour", "tone", "grey", "mirror"))
+        assert views.blur
+        drawn = views.source().sample(500, np.random.default_rng(0))
+        ops = {drawn.space.ops[i] for i in np.unique(drawn.ops)}
+        assert not ops & {op for name in ("colour", "tone", "grey") for op in FACTORS[name].ops}
+        assert ops & set(FACTORS["blur"].ops)
+        assert views.placement.flip == 0
+    assert {e.factor for e in made.decided.effects} == {"crop", "turns", "tilt", "light", "cutout"}
+
+
+def test_images_without_colours_have_no_factors_of_colour(quick, pilots, tmp_path):
+    rng = np.random.default_rng(0)
+    for mode in ("L", "RGB"):  # grey ones may be stored in three channels
+        folder = tmp_path / mode
+        for i in range(20):
+            (folder / "ab"[i % 2]).mkdir(parents=True, exist_ok=True)
+            picture = Image.fromarray(rng.integers(0, 256, (16, 30), np.uint8)).convert(mode)
+            picture.save(folder / "ab"[i % 2] / f"{i}.png")
+        made = quick(folder, out=tmp_path / f"out-{mode}", pilots=4)
+        assert {e.factor for e in made.decided.effects} == {"crop", "mirror", "turns", "light", "tone"}
+        assert not any(p.family.colour or p.family.grey for p in made.pilots)
+        assert "the images have no colours" in (made.path / "choice.html").read_text()
+
+
+def test_one_free_factor_is_tried_several_times(quick, pilots):
+    every_other = ",".join(set(FACTORS) - {"mirror"})
+    pilots.truth = lambda views: 50 + 10 * (not views.mirror)
+    made = quick(matters=every_other, pilots=6)
+    assert len(set(pilots.started)) == 6
+    assert [e.factor for e in made.decided.effects] == ["mirror"]
+    assert not made.family.mirror
+
+
+# ------------------------------------------------------------------------------------------------ kept and resumed
+
+
+def content(folder: Path) -> dict:
+    return json.loads((folder / "choice.json").read_text())
+
+
+@pytest.mark.parametrize("moment", [1, 5, 9, 11])
+def test_killed_and_resumed_it_is_the_same(quick, pilots, tmp_path, moment):
+    pilots.truth = lambda views: 50 + 6 * (not views.colour) + 3 * views.tone
+    whole = quick(out=tmp_path / "whole")
+    started, pilots.started, pilots.killed_after = pilots.started, [], moment
+    with pytest.raises(KeyboardInterrupt):
+        quick(out=tmp_path / "killed")
+    assert not (tmp_path / "killed" / "choice.json").exists()
+    pilots.killed_after = None
+    again = quick(out=tmp_path / "killed")
+    assert pilots.started == started  # none was begun twice
+    assert content(again.path) == content(whole.path)
+    assert again.file.read_bytes() == whole.file.read_bytes()
+
+
+def test_the_same_seed_gives_the_same_choice(quick, pilots, tmp_path):
+    one, other = (quick(out=tmp_path / name) for name in ("one", "other"))
+    assert content(one.path) == content(other.path)
+    third = quick(out=tmp_path / "third", seed=5)
+    assert {p.seed for p in third.pilots} >= {5}
+
+
+def test_more_labels_and_more_pilots_later(quick, pilots, images, tmp_path):
+    first = quick(labels="none")
+    count = len(pilots.started)
+    second = quick()
+    assert len(pilots.started) == count  # pilots are used again
+    assert second.labels == 40
+    assert [p.family for p in second.pilots] == [p.family for p in first.pilots]
+    third = quick(pilots=15)
+    assert len(pilots.started) == 15
+    assert len(third.pilots) == 15
+
+
+def test_a_short_design_can_be_completed(quick, pilots, tmp_path):
+    quick(pilots=5)
+    quick()
+    longer = pilots.started[:]
+    pilots.started = []
+    quick(out=tmp_path / "at once")
+    assert longer[:8] == pilots.started[:8]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"size": 24}, r"differ in size \(16, not 24\); choose another --out"),
+        ({"seed": 1}, r"differ in seed"),
+        ({"images": 64, "data": "shapes:80"}, "its images are others"),
+        ({"matters": "blur"}, r"differ in locks \(tilt off, blur off, cutout off, not blur off\)"),
+        ({"encoder": "resnet18"}, "differ in encoder"),
+        ({"epochs": 3}, "holds pilots of 2 epochs: leave out --epochs"),
+    ],
+)
+def test_another_choice_in_the_same_folder_is_refused(quick, pilots, changes, said):
+    quick(pilots=2)
+    with pytest.raises(CoviewsError, match=said):
+        quick(**{"pilots": 2} | changes)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1, "count": "x"}', '{"format": 9}'])
+def test_a_damaged_plan_is_refused(quick, tmp_path, text):
+    (tmp_path / "choice").mkdir()
+    (tmp_path / "choice" / "plan.json").write_text(text)
+    with pytest.raises(CoviewsError, match=r"plan.json is (damaged|of another version)"):
+        quick()
+
+
+def test_a_pilot_that_fails_is_named_and_left_out(quick, pilots, recwarn):
+    failing = screening(RECIPE, ("crop", "mirror", "turns", "light", "colour", "tone", "grey"))[3].text
+    pilots.fails = lambda variant: variant == failing
+    made = quick()
+    assert list(made.failed) == [folder_name(failing) + "-0"]
+    assert "something <b>went</b> wrong" in next(iter(made.failed.values()))
+    assert len(made.pilots) == made.plan.count - 1
+    assert any("is left out" in str(w.message) for w in recwarn)
+    page = (made.path / "choice.html").read_text()
+    assert "something &lt;b&gt;went&lt;/b&gt; wrong" in page
+    assert "<b>went" not in page
+    pilots.fails = lambda variant: False
+    again = quick()
+    assert not again.failed  # it was tried again
+    assert len(again.pilots) == made.plan.count
+
+
+def test_if_all_fail_the_reason_is_said(quick, pilots):
+    pilots.fails = lambda variant: True
+    with pytest.raises(CoviewsError, match="fewer than two pilots came to an end: something <b>went</b> wrong"):
+        quick()
+
+
+def test_two_at_work_in_one_folder(quick, pilots, tmp_path):
+    from coviews.files.lock import lock_folder
+
+    (tmp_path / "choice").mkdir()
+    with lock_folder(tmp_path / "choice"), pytest.raises(CoviewsError, match="another process is at work"):
+        quick()
+
+
+# ------------------------------------------------------------------------------------------------ what is shown
+
+
+def test_the_result_is_enough_to_cite_it(quick, pilots):
+    made = quick()
+    result = content(made.path)
+    assert result["images"] == result["labels"] == 40
+    assert result["pilot_epochs"] == 2
+    assert len(result["pilots"]) == 12
+    assert result["seed"] == 0
+    assert result["version"]
+    assert result["standings"][0].keys() == {"family", "score", "gain", "error", "pilots"}
+    assert str(made).splitlines()[0][:20] == made.decided.sentence[:20]
+    assert "│" in str(made)
+
+
+def test_the_page_escapes_names(quick, pilots, tmp_path):
+    folder = tmp_path / "<b>x" / "<i>data"
+    rng = np.random.default_rng(0)
+    for i in range(20):
+        path = folder / ("<script>a", "b")[i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (16, 16, 3), np.uint8)).save(path)
+    page = (quick(folder, pilots=4).path / "choice.html").read_text()
+    assert "&lt;script&gt;a" in page
+    assert "&lt;i&gt;data" in page
+    assert "<script>a" not in page
+    assert "<i>data" not in page
+
+
+def test_progress_counts_all_pilots(quick, pilots, capsys):
+    quick(progress=True)
+    said = capsys.readouterr().err
+    assert "12 pilots of 2 epochs on 40 images" in said
+    assert "[1/12] crop small, mirror, light, colour, grey, seed 0: labels" in said
+    assert "[12/12]" in said
+    assert "judged by 40 labelled images of 2 classes (20 a class)" in said
+
+
+def test_a_dry_run_does_nothing(quick, pilots, tmp_path, capsys):
+    made = quick(dry_run=True, progress=True)
+    assert isinstance(made, Choice)
+    assert made.verdict is None
+    assert "nothing was trained" in str(made)
+    assert "12 pilots" in capsys.readouterr().err
+    assert not (tmp_path / "choice").exists()
+    with pytest.raises(CoviewsError, match="dry run"):
+        made.family  # noqa: B018
+
+
+# ------------------------------------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"matters": "colour,orientation,brightness,detail,position,cutout"}, "all factors are locked"),
+        ({"matters": "colour", "ignores": "colour"}, "cannot both matter and be ignored"),
+        ({"matters": "color"}, "did you mean 'colour'"),
+        ({"budget": "10s"}, "too little for two pilots"),
+        ({"budget": "soon"}, "such as 90s, 30m or 2h"),
+        ({"budget": "21s", "pilots": None, "epochs": 5000}, r"two pilots of 5000 epochs .* give \d+m or more"),
+        ({"pilots": 1}, "--pilots must be a whole number from 2"),
+        ({"per_class": 1}, "--per-class must be a whole number from 2"),
+        ({"jobs": 0}, "--jobs"),
+        ({"data": "shapes:12"}, "need 16 images or more"),
+        ({"data": "nowhere"}, "no file or folder"),
+        ({"data": np.zeros((30, 8, 8, 3), np.uint8)}, "pilots need data by name"),
+        ({"nonsense": 1}, "unknown option"),
+    ],
+)
+def test_bad_input_is_said_before_anything_is_trained(quick, pilots, changes, said):
+    with pytest.raises(CoviewsError, match=said):
+        quick(**changes)
+    assert not pilots.started
+
+
+def test_a_folder_of_something_else_is_refused(quick, pilots, tmp_path):
+    (tmp_path / "choice").write_text("a file")
+    with pytest.raises(CoviewsError, match="not a folder"):
+        quick()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text("epochs: 1")
+    with pytest.raises(CoviewsError, match=r"holds something else \(config.yaml\)"):
+        quick(out=tmp_path / "run")
+
+
+def test_the_plan_fits_the_budget(quick, pilots):
+    short = quick(pilots=None, epochs=None, budget="40s", dry_run=True).plan
+    long = quick(pilots=None, epochs=None, budget="60m", dry_run=True).plan
+    assert short.count < long.count == 12
+    assert long.epochs == 40

@@ -1,0 +1,53 @@
+"""Choices in milliseconds: pilots that train nothing, and reach what a rule says."""
+
+import json
+import zlib
+
+import numpy as np
+
+from coviews.choosing.pilot_worker import SIGNALS
+from coviews.policies.factors import Family, family
+from ended_process import Done
+
+
+class Pilots:
+    """Pilots that train nothing."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.fails = lambda variant: False  # whether the pilots of a family fail
+        self.killed_after: int | None = None
+        self.noise = 1.0  # of a pilot, in points
+
+    def truth(self, views: Family) -> float:
+        """The accuracy that a family reaches, in percent."""
+        return 50.0
+
+    def start(self, runner, job) -> None:
+        if self.killed_after is not None and len(self.started) >= self.killed_after:
+            raise KeyboardInterrupt("killed")
+        self.started.append(job.name)
+        log = runner.log(job)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("error: something <b>went</b> wrong\n")
+        failed = self.fails(job.variant)
+        if not failed:
+            runner.run_folder(job).mkdir(parents=True, exist_ok=True)
+            signals = {"rotation": 50.0, "retrieval": 50.0, "rankme": 20.0}
+            (runner.run_folder(job) / SIGNALS).write_text(json.dumps(signals))
+        runner._running[job.name] = Done(int(failed))
+
+    def hits(self, by_pilot, pilot):
+        if by_pilot.labelled is None:
+            return None
+        generator = np.random.default_rng(zlib.crc32(f"{pilot.family.text} {pilot.seed}".encode()))
+        share = (self.truth(pilot.family) + self.noise * generator.standard_normal()) / 100
+        # images differ in how hard they are, alike for all pilots, and a little for each
+        hard, own = np.random.default_rng(0).random(len(by_pilot.labelled)), generator.random(len(by_pilot.labelled))
+        return share + 0.5 * (hard - hard.mean()) + 0.2 * (own - own.mean())
+
+
+def families_of(pilots: Pilots) -> list[Family]:
+    """The families of the pilots that were started."""
+    parts = [name.rpartition("-")[0] for name in pilots.started]  # crop-small-mirror-light
+    return [family(", ".join(["crop " + p.split("-")[1], *p.split("-")[2:]])) for p in parts]
