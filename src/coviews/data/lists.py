@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 
 from coviews.data.class_labels import labels_of_texts
 from coviews.data.image_files import ImageFiles
-from coviews.data.picture_reader import extensions
+from coviews.data.image_reader import extensions
 from coviews.errors import CoviewsError
 
 LISTS = (".txt", ".csv", ".tsv")
@@ -16,7 +16,7 @@ _LABELS = ("label", "class", "target")
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
-def listed_images(path: Path, notes: list[str]) -> ImageFiles:
+def listed_images(path: Path, notes: list[str], frames: str | None = None) -> ImageFiles:
     """The files in a list, relative to its folder, with labels if the list has any."""
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -26,13 +26,14 @@ def listed_images(path: Path, notes: list[str]) -> ImageFiles:
         raise CoviewsError(f"cannot read the list {path}: it is not text in UTF-8") from error
     if path.suffix.lower() == ".txt":
         lines = [line.strip() for line in text.split("\n")]
-        return ImageFiles(str(path), path.parent, [line for line in lines if line and not line.startswith("#")])
+        names = [line for line in lines if line and not line.startswith("#")]
+        return ImageFiles(str(path), path.parent, names, frames=frames)
     names, texts = _columns(path, _rows(path, text))
     missing = sum(not text for text in texts)
     if 0 < missing < len(texts):
         notes.append(f"{missing} of {len(texts)} rows of {path} have no label: no labels are used")
     labels = None if missing or not texts else labels_of_texts(texts)
-    return ImageFiles(str(path), path.parent, names, labels)
+    return ImageFiles(str(path), path.parent, names, labels, frames=frames)
 
 
 def _rows(path: Path, text: str) -> list[tuple[int, list[str]]]:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from coviews.data.image_reader import extensions, read_header
 from coviews.data.load import ImageSet, load_images
-from coviews.data.picture_reader import extensions, read_header
 from coviews.encoders.architectures import check_encoder
 from coviews.encoders.encoder_options import EncoderOptions
 from coviews.encoders.open import OpenedEncoder
@@ -124,7 +124,7 @@ def _shape_of_one(data: Any, places: dict[str, Any]) -> tuple[int, int, int] | N
     try:
         if os.path.isdir(data):  # without loading: that would look for all files
             header = _first_header(os.fspath(data))
-            return None if header is None else (header.height, header.width, 1 if header.grey else 3)
+            return None if header is None else (header.height, header.width, header.channels)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they are shown when all images are loaded
             height, width, channels = load_images(data, limit=1, **{**places, "download": False}).images.shape[1:]

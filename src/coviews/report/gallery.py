@@ -114,7 +114,7 @@ def make_pairs(
     images: NDArray[np.uint8],
     source: ViewSource,
     settings: PretrainSettings,
-    fill: tuple[int, int, int],
+    fill: tuple[int, ...],
     generator: np.random.Generator,
 ) -> tuple[NDArray[np.uint8], Plan]:
     """The first two views of each image, as in the run (N, 2, H, W, C), and what was done to them."""
