@@ -1,7 +1,7 @@
 """`coviews preview`: what views look like."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from coviews.console.options import check_range
 from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
+from coviews.data.shown_channels import shown_channels
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
 from coviews.ops.placement import AREA, Placement
@@ -42,6 +43,9 @@ def preview_command(
     pairs: int = 3,
     seed: int = 0,
     size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+    depth: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+    frames: Annotated[str | None, tyro.conf.arg(metavar="STR")] = None,
+    show_channels: Annotated[str | None, tyro.conf.arg(metavar="STR")] = None,
     space: SpaceName = None,
     magnitude: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
     crop: str = "random",
@@ -62,6 +66,9 @@ def preview_command(
         pairs: How many pairs of views to show of each.
         seed: Chooses the images and everything that is drawn.
         size: The side of the images in pixels, if not their own.
+        depth: Bits of a level of images that have more than 8: 16 (the default) or 8.
+        frames: How files of several pages are read: channels, middle or each.
+        show_channels: The channels to show as red, green and blue, such as 3,2,1, or one; by default the first three.
         space: The operations of random and uniform views: all (the default), autoaugment (the paper's), simclr or
             simclr-wide.
         magnitude: RandAugment's magnitude, 0 to 30.
@@ -78,11 +85,12 @@ def preview_command(
     placement = Placement(crop, crop_area, flip=flip, flip_vertical=flip_vertical, quarter_turns=quarter_turns)
     source = _source(views, magnitude, space)
     check_picture(out)
-    images = load_images(data, size=size, limit=max(_LOADED, rows), progress=True)
+    images = load_images(data, size=size, limit=max(_LOADED, rows), depth=depth, frames=frames, progress=True)
+    shown = shown_channels(show_channels, images.images.shape[3])
     generator = np.random.default_rng(seed)
     indices = varied(images, rows, generator)
 
-    def draw(batch: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], Plan]:
+    def draw(batch: NDArray[Any]) -> tuple[NDArray[Any], Plan]:
         height, width = batch.shape[1:3]
         plan = Plan.draw(source, len(batch), (height, width), generator, placement)
         if view_size is not None:
@@ -97,6 +105,7 @@ def preview_command(
         title=f"{Path(*Path(data).parts[-2:])} · {Path(views).name}{strength}",
         note="under each view what was done to it, in this order",
         captions=_captions(images, indices),
+        shown=shown,
     )
     save_picture(sheet, out)
     print(f"wrote {out}: {views} views of {len(indices)} image{'s' if len(indices) > 1 else ''}")

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import tyro
 
 from coviews.data.formats import data_help
+from coviews.data.request import check_channels, check_depth_and_frames
+from coviews.data.shown_channels import check_shown
 from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS
 from coviews.methods.method import MethodSettings
@@ -33,7 +35,7 @@ FROM_PYTHON = "python: "  # so data is called that came from Python and has no n
 # what may change when a run is continued: it says how and where the work is done, not what comes out
 OF_THE_MACHINE = frozenset(
     ("out", "data_root", "download", "cache", "accelerator", "devices", "num_nodes", "threads", "save_every",
-     "keep_every", "report", "tensorboard", "wandb", "trackio")
+     "keep_every", "report", "tensorboard", "wandb", "trackio", "show_channels")
 )  # fmt: skip
 
 _LEAST = {
@@ -58,7 +60,14 @@ class PretrainSettings:
     size: int | None = None
     """The side of the images in pixels, if not their own."""
     channels: int | None = None
-    """1 for grey, 3 for colour; otherwise grey only if all images are."""
+    """1 for grey, 3 for colour; otherwise grey only if all images are. Other channels, up to 16, stay."""
+    depth: int | None = None
+    """Bits of a level of images that have more than 8: 16 (the default) or 8."""
+    frames: str | None = None
+    """How files of several pages are read: channels (all pages as channels of one image), middle (the middle page) or
+    each (each page an image); by default channels where the file calls them so, else middle."""
+    show_channels: str | None = None
+    """The channels that pictures show as red, green and blue, such as 3,2,1, or one; by default the first three."""
     subset: str | None = None
     """Train on a part: '10%' or a number of images, balanced over classes where there are labels."""
     subset_seed: int = 0
@@ -190,8 +199,9 @@ class PretrainSettings:
             raise CoviewsError("--seed must be below 2**63")
         if self.magnitude > 30:
             raise CoviewsError(f"--magnitude must be 0 to 30, not {self.magnitude}")
-        if self.channels not in (None, 1, 3):
-            raise CoviewsError(f"--channels must be 1 for grey or 3 for colour, not {self.channels!r}")
+        check_channels(self.channels)
+        check_depth_and_frames(self.depth, self.frames)
+        check_shown(self.show_channels)
         if not 0 < self.lr < math.inf:
             raise CoviewsError(f"--lr must be above 0, not {self.lr}")
         for name in ("weight_decay", "save_every"):

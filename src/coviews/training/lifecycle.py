@@ -70,6 +70,8 @@ def finish(t: Training) -> Pretrained:
             channels=channels,
             mean=t.views.mean,
             std=t.views.std,
+            depth=t.images.depth,
+            values=t.images.values,
         )
         if s.report:
             t.display.update("writing the report", 0, 1, "")
