@@ -19,7 +19,7 @@ from coviews.runs.presets import PRESETS, preset
 from coviews.runs.settings import OF_THE_MACHINE, PretrainSettings
 from coviews.runs.settings_file import read_settings, settings_yaml
 from coviews.searching.reward import BoundedReward
-from coviews.training.setup import fixed_source
+from coviews.training.setup import first_source
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -352,15 +352,15 @@ def test_data_is_found_among_options(arguments, there):
 def test_unlearned_views_have_the_operations_steps_and_strength_of_the_settings():
     """A control must be like what it is the control of."""
     settings = PretrainSettings(views="uniform", space="all", search=TableSettings(steps=3, p=0.5))
-    source = fixed_source(settings)
+    source = first_source(settings)
     drawn = source.sample(2, np.random.default_rng(0))
     assert (drawn.space.name, drawn.steps, drawn.p) == ("all", 3, 0.5)
-    drawn = fixed_source(settings.replaced(views="random")).sample(2, np.random.default_rng(0))
+    drawn = first_source(settings.replaced(views="random")).sample(2, np.random.default_rng(0))
     assert (drawn.space.name, drawn.steps, drawn.p) == ("all", 3, 1.0)
     assert drawn.space.levels > 100
     hard = settings.replaced(views="hardviews", hard_source="uniform", hard_views=5)
-    drawn = fixed_source(hard).sample(2, np.random.default_rng(0))
+    drawn = first_source(hard).sample(2, np.random.default_rng(0))
     assert (drawn.space.name, drawn.views) == ("all", 5)
-    drawn = fixed_source(settings.replaced(views="randaugment", magnitude=3)).sample(2, np.random.default_rng(0))
+    drawn = first_source(settings.replaced(views="randaugment", magnitude=3)).sample(2, np.random.default_rng(0))
     assert (drawn.space.name, drawn.steps) == ("randaugment", 2)
-    assert fixed_source(settings.replaced(views="coviews")) is None
+    assert first_source(settings.replaced(views="coviews")) == settings.first_source()

@@ -15,11 +15,11 @@ from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
 from coviews.ops.placement import AREA, Placement
 from coviews.ops.plan import Plan
-from coviews.ops.space import STANDARD
+from coviews.ops.space import STANDARD, standard_space
 from coviews.ops.space import space as make_space
 from coviews.pictures.drawing import check_picture, save_picture
 from coviews.pictures.view_sheet import contact_sheet
-from coviews.policies.fixed import view_source
+from coviews.policies.fixed import fitted_source, view_source
 from coviews.policies.learned import load_policy
 from coviews.policies.subpolicy import ViewSource
 
@@ -69,8 +69,8 @@ def preview_command(
         depth: Bits of a level of images that have more than 8: 16 (the default) or 8.
         frames: How files of several pages are read: channels, middle or each.
         show_channels: The channels to show as red, green and blue, such as 3,2,1, or one; by default the first three.
-        space: The operations of random and uniform views: all (the default), autoaugment (the paper's), simclr or
-            simclr-wide.
+        space: The operations of random and uniform views: all (the default), channels (the default for images that are
+            not grey or coloured of 8 bits), autoaugment (the paper's), simclr or simclr-wide.
         magnitude: RandAugment's magnitude, 0 to 30.
         crop: How parts are cut out of the image, after the operations: random, joint or none.
         crop_area: The least and largest area of such a part, as shares.
@@ -86,7 +86,11 @@ def preview_command(
     source = _source(views, magnitude, space)
     check_picture(out)
     images = load_images(data, size=size, limit=max(_LOADED, rows), depth=depth, frames=frames, progress=True)
-    shown = shown_channels(show_channels, images.images.shape[3])
+    channels, pixels = images.images.shape[3], images.images.dtype
+    shown = shown_channels(show_channels, channels)
+    if space is None and views in ("random", "uniform"):
+        source = _source(views, magnitude, standard_space(channels, pixels))
+    source = fitted_source(source, channels, pixels)
     generator = np.random.default_rng(seed)
     indices = varied(images, rows, generator)
 

@@ -37,7 +37,8 @@ class ImageSet:
         """The mean level of each channel; three equal ones for grey images."""
         n, height, width, channels = self.images.shape
         total = self.images.reshape(n, -1).sum(axis=0, dtype=np.uint64).reshape(-1, channels).sum(axis=0)
-        return tuple(np.rint(np.resize(total, max(channels, 3)) / (n * height * width)).astype(int).tolist())
+        count = 3 if channels == 1 else channels
+        return tuple(np.rint(np.resize(total, count) / (n * height * width)).astype(int).tolist())
 
     def subset(self, indices: Any) -> "ImageSet":
         """The images at these indices, in their order (or those where a boolean array is true).

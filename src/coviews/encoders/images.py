@@ -127,6 +127,8 @@ def _warn_if_fitted(data: Any, size: tuple[int, int], channels: int | None, plac
     shape = _shape_of_one(data, places)
     if shape is None or (shape[:2] == size and channels in (None, shape[2])):
         return
+    if channels not in (None, shape[2]) and {channels, shape[2]} != {1, 3}:
+        return  # an error is raised when all images are loaded
     before, after = (f"{h} x {w}, {channels_text(c)}" for h, w, c in (shape, (*size, channels or shape[2])))
     warnings.warn(f"images that are {before}, are fitted to {after}, as the encoder takes them", stacklevel=3)
 

@@ -2,12 +2,13 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from coviews.errors import CoviewsError, unknown
+from coviews.ops.operations import PixelType
 from coviews.ops.space import FINE, STANDARD, Space, space
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
@@ -50,26 +51,31 @@ class Binned:
 
 @dataclass(frozen=True)
 class SimCLRRecipe:
-    """The hand-tuned recipe: with p = 0.8 four colour changes in any order, then grey with p = 0.2."""
+    """The hand-tuned recipe: with p = 0.8 four colour changes in any order, then grey with p = 0.2.
+
+    What the space does not have is left out.
+    """
 
     views: int = 2
     jitter: float = 0.8
     grey: float = 0.2
+    space: Space = field(default_factory=lambda: space("simclr", levels=FINE))
 
     def sample(self, n: int, generator: np.random.Generator) -> Subpolicies:
         """Draw subpolicies for n images."""
-        simclr = space("simclr", levels=FINE)
-        order = generator.permuted(np.tile(np.arange(4, dtype=np.int16), (n, self.views, 1)), axis=2)
+        simclr = self.space
+        changes = [i for i, op in enumerate(simclr.ops) if op in _JITTER]
+        order = generator.permuted(np.tile(np.array(changes, np.int16), (n, self.views, 1)), axis=2)
         jittered = generator.random((n, self.views, 1)) < self.jitter
-        greyed = generator.random((n, self.views, 1)) < self.grey
-        ops = np.concatenate(
-            [
-                np.where(jittered, order, simclr.identity),
-                np.where(greyed, simclr.index("Grayscale"), simclr.identity),
-            ],
-            axis=2,
-        )
+        parts = [np.where(jittered, order, simclr.identity)]
+        if "Grayscale" in simclr.ops:
+            greyed = generator.random((n, self.views, 1)) < self.grey
+            parts.append(np.where(greyed, simclr.index("Grayscale"), simclr.identity))
+        ops = np.concatenate(parts, axis=2)
         return Subpolicies(simclr, ops, generator.integers(0, simclr.levels, ops.shape, np.int16))
+
+
+_JITTER = ("Brightness", "Contrast", "Saturation", "Hue")
 
 
 # Their docstrings are the docs' table of view sources.
@@ -134,6 +140,25 @@ def view_source(name: str, **options: object) -> ViewSource:
     return FIXED[name](**options)
 
 
+def fitted_source(source: ViewSource, channels: int, dtype: PixelType) -> ViewSource:
+    """A view source for images of this many channels and this type: a fixed one without operations that do not fit.
+
+    A policy that was learned with such operations is an error.
+    """
+    own = getattr(source, "space", None)
+    unfit = own.unfit(channels, dtype) if isinstance(own, Space) else ()
+    if not unfit:
+        return source
+    if type(source) not in _KINDS.values():
+        raise CoviewsError(
+            f"the policy has operations that {channels} channels of {np.dtype(dtype).itemsize * 8} bits do not allow "
+            f"({', '.join(unfit)}): use one that was learned on such images"
+        )
+    assert isinstance(own, Space)
+    fitted: ViewSource = replace(source, space=own.fitting(channels, dtype))  # type: ignore[type-var]
+    return fitted
+
+
 def _check_option(name: str, value: object) -> None:
     if name in ("views", "steps") and (type(value) is not int or value < 1):
         raise CoviewsError(f"{name} must be a whole number from 1, not {value!r}")
@@ -174,4 +199,5 @@ def read_source(description: dict[str, Any], space: Space) -> ViewSource:
             raise CoviewsError(
                 f"the bin of a magnitude must be 0..30 of 61 levels, not {magnitude!r} of {space.levels}"
             )
-    return SimCLRRecipe(**options) if name == "simclr" else _KINDS[name](space=space, **options)
+    source: ViewSource = _KINDS[name](space=space, **options)
+    return source

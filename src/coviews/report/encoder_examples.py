@@ -145,7 +145,7 @@ def _pairs(
     run: RunRecord, settings: PretrainSettings, images: ImageSet, model: _Model, generator: np.random.Generator
 ) -> PairExamples:
     sample = images.subset(generator.permutation(len(images))[:PAIRS])
-    source_name, source = newest_source(run, settings)
+    source_name, source = newest_source(run, settings, images)
     views, plan = make_pairs(sample.images, source, settings, images.mean, generator)  # (n, 2, H, W, C)
     scores, chance = _scores(views, model)
     count = len(scores)

@@ -17,6 +17,7 @@ from coviews.ops.engine import make_views
 from coviews.ops.plan import Plan
 from coviews.pictures.drawing import as_picture
 from coviews.pictures.view_sheet import view_steps
+from coviews.policies.fixed import fitted_source
 from coviews.policies.learned import load_policy
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import ViewSource
@@ -63,7 +64,7 @@ def make_gallery(run: RunRecord, count: int = 6, seed: int = 0, images: ImageSet
     try:
         settings = readable_settings(run)
         loaded = gallery_images(run, settings, _LOADED, images)
-        sources = _sources(run, settings)
+        sources = _sources(run, settings, loaded)
         generator = np.random.default_rng(seed)
         shown = loaded.subset(varied(loaded, count, generator))
         names, channels = captions(shown), shown_channels(settings.show_channels, shown.images.shape[3])
@@ -104,10 +105,10 @@ def gallery_images(run: RunRecord, settings: PretrainSettings, limit: int, image
         )  # fmt: skip
 
 
-def newest_source(run: RunRecord, settings: PretrainSettings) -> tuple[str, ViewSource]:
-    """The name and the source of the views of the last epoch."""
+def newest_source(run: RunRecord, settings: PretrainSettings, images: ImageSet) -> tuple[str, ViewSource]:
+    """The name and the source of the views of the last epoch; `images` are some of the run's."""
     if not settings.learns_views or not run.alike:
-        return list(_sources(run, settings).items())[-1]
+        return list(_sources(run, settings, images).items())[-1]
     queue = PolicyQueue(settings.queue_size, settings.queue_p)
     for epoch in sorted(run.alike):
         queue.push(run.alike[epoch])
@@ -146,19 +147,21 @@ def captions(images: ImageSet) -> list[str]:
     return [str(name) for name in images.names] if images.names else ["image"] * len(images)
 
 
-def _sources(run: RunRecord, settings: PretrainSettings) -> dict[str, ViewSource]:
+def _sources(run: RunRecord, settings: PretrainSettings, images: ImageSet) -> dict[str, ViewSource]:
     """The sources of the views that are shown, by their headings."""
+    channels, pixels = images.images.shape[3], images.images.dtype
     if settings.learns_views:
         epochs = sorted(run.policies)
         if not epochs:
-            return {f"{settings.search.first_source} views of the warm-up": settings.first_source()}
+            return {f"{settings.search.first_source} views of the warm-up": fitted_source(settings.first_source(), channels, pixels)}
         shown = sorted({epochs[0], epochs[len(epochs) // 2], epochs[-1]})
         return {f"policy of epoch {epoch}": run.policies[epoch] for epoch in shown}
     if settings.views.endswith(".safetensors"):
         return {"views of the policy that was given": load_policy(settings.views)}
     hard = settings.views == "hardviews"
     name = settings.hard_source if hard else settings.views
-    return {f"{name} views{', of which hardviews chooses' if hard else ''}": settings.named_source(name)}
+    source = fitted_source(settings.named_source(name), channels, pixels)
+    return {f"{name} views{', of which hardviews chooses' if hard else ''}": source}
 
 
 def picture(pixels: NDArray[Any], words: str, shown: Shown | None = None) -> Picture:

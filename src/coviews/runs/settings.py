@@ -17,7 +17,8 @@ from coviews.methods.known import METHODS
 from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
 from coviews.ops.placement import AREA, CROPS, Placement
-from coviews.ops.space import SPACES, STANDARD
+from coviews.ops.operations import PixelType
+from coviews.ops.space import SPACES, STANDARD, standard_space
 from coviews.policies.fixed import FIXED, view_source
 from coviews.policies.learned import COOPERATIVE
 from coviews.policies.subpolicy import ViewSource
@@ -139,8 +140,9 @@ class PretrainSettings:
     queue_p: float = 0.6
     """The newest policy's share (before normalisation); each older one has 1 - p of the one after it."""
     space: str | None = None
-    """Which operations learned, uniform and random views have: all (the default), autoaugment (the paper's), simclr,
-    simclr-wide, randaugment or trivialaugment."""
+    """Which operations learned, uniform and random views have: all (the default), channels (the default for images
+    that are not grey or coloured of 8 bits), autoaugment (the paper's), simclr, simclr-wide, randaugment or
+    trivialaugment."""
     search: SearchSettings = field(default_factory=TableSettings)
 
     knn_every: int = 10
@@ -267,8 +269,19 @@ class PretrainSettings:
     @property
     def space_name(self) -> str:
         """The space of learned, uniform and random views: the prior's own, if it has one."""
-        own = self.learns_views and not _takes(self.search.first_source, "space_name")
-        return self.search.first_source if own else self.space or STANDARD
+        return self.space or STANDARD if self._takes_space else self.search.first_source
+
+    def for_images(self, channels: int, dtype: PixelType) -> "PretrainSettings":
+        """The same with the default space for such images, if no other space is chosen."""
+        name = standard_space(channels, dtype)
+        if self.space is not None or self.space_name == name or not self._takes_space:
+            return self
+        return dataclasses.replace(self, space=name)
+
+    @property
+    def _takes_space(self) -> bool:
+        """Whether the views are of the space that is chosen, rather than of one of their own."""
+        return not self.learns_views or _takes(self.search.first_source, "space_name")
 
     @property
     def placement(self) -> Placement:

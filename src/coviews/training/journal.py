@@ -26,9 +26,16 @@ class Journal:
         self.trackers = Trackers(settings if run.writes else None, run.path, from_epoch=from_epoch)
 
     def start(
-        self, images: ImageSet, views: ViewSettings, parameters: int, steps: int, looks_at: str, messages: Sequence[str]
+        self,
+        images: ImageSet,
+        views: ViewSettings,
+        parameters: int,
+        steps: int,
+        looks_at: str,
+        messages: Sequence[str],
+        left_out: Sequence[str] = (),
     ) -> None:
-        """What is trained, on what, and what was said while it was loaded."""
+        """What is trained, on what, what was said while it was loaded, and which operations do not fit the images."""
         s, (n, height, width, channels) = self.settings, images.images.shape
         self.run.log(
             {
@@ -48,6 +55,8 @@ class Journal:
             f"{s.method.name} on {s.encoder} ({parameters / 1e6:.1f} M parameters), {s.views} views, "
             f"{s.epochs} epochs of {steps} steps{searches} -> {self.run.path}"
         )
+        if left_out:
+            self.display.line(f"left out, because such images do not allow them: {', '.join(left_out)}")
 
     def step(self, epoch: int, step: int, steps: int, loss: float, pace: Pace) -> None:
         """Move the live line."""

@@ -29,6 +29,8 @@ def final_settings(
         return (settings or (PRESETS["demo"] if demo else PretrainSettings())).replaced(**changes)
     before = Run.open(resume, writes=False).settings
     now = (settings or before).replaced(**changes, out=resume)
+    if now.space is None and before.space == "channels":  # the default for its images
+        now = now.replaced(space=before.space)
     for name, (old, new) in before.differences(now).items():
         raise CoviewsError(
             f"the run {resume} has another {name} ({old!r}, not {new!r}): continue it as it is, or start a new one"
@@ -110,11 +112,11 @@ def _check_data(settings: PretrainSettings, images: ImageSet) -> None:
         )
 
 
-def fixed_source(settings: PretrainSettings) -> ViewSource | None:
-    """Who makes the views all the time, if nothing is learned."""
+def first_source(settings: PretrainSettings) -> ViewSource:
+    """Who makes the views from the first epoch on: until a policy is learned, or all the time."""
     s = settings
     if s.learns_views:
-        return None
+        return s.first_source()
     if s.views == "hardviews":
         return s.named_source(s.hard_source, views=s.hard_views)
     return load_policy(s.views) if s.views.endswith(".safetensors") else s.named_source(s.views, views=s.view_count)
