@@ -82,7 +82,7 @@ def test_make_knows_what_the_readme_says():
 
 
 def test_the_page_on_views_runs_and_lists_every_operation(monkeypatch):
-    code, own_operation, placed, sized = blocks("docs/views.md", "python")
+    code, own_operation, placed, sized, deep = blocks("docs/views.md", "python")
     names = {}
     exec(code.replace('"shapes"', '"shapes:50"'), names)
     assert names["views"].shape == (50, 2, 32, 32, 3)
@@ -92,6 +92,8 @@ def test_the_page_on_views_runs_and_lists_every_operation(monkeypatch):
     assert (darker == 20).all()
     exec(placed + sized, names)
     assert names["small"].shape == (50, 2, 16, 16, 3)
+    exec(deep, names)
+    assert names["six"].shape == (8, 2, 32, 32, 6)
     page = (ROOT / "docs" / "views.md").read_text()
     for op in space("autoaugment").ops:
         assert re.search(rf"\b{op}\b", page), op

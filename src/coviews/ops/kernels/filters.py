@@ -3,15 +3,15 @@
 import numpy as np
 from numba import carray, njit
 
-from coviews.ops.kernels.arithmetic import blend, copy_bytes
+from coviews.ops.kernels.arithmetic import blend, copy_values, largest
 from coviews.ops.kernels.layout import SLOTS
 
-f32, i32, u32, u8 = np.float32, np.int32, np.uint32, np.uint8
+f32, i32, u32, u64 = np.float32, np.int32, np.uint32, np.uint64
 
 
 def sharpness(src, dst, h, w, c, p):
     """`ImageEnhance.Sharpness`: a blend with the smoothed image (3 x 3, the middle has weight 5)."""
-    copy_bytes(carray(src, h * w * c), carray(dst, h * w * c))  # the border stays as it is
+    copy_values(carray(src, h * w * c), carray(dst, h * w * c))  # the border stays as it is
     if h < 3 or w < 3:
         return
     n = w * c
@@ -34,7 +34,7 @@ def blur(src, dst, h, w, c, p):
     q = carray(p, SLOTS)
     reach, near, far = int(q[0]), u32(int(q[1])), u32(int(q[2]))
     a, b = carray(src, (h, w, c)), carray(dst, (h, w, c))
-    line, other = np.empty((max(h, w), c), u8), np.empty((max(h, w), c), u8)
+    line, other = np.empty((max(h, w), c), a.dtype), np.empty((max(h, w), c), a.dtype)
     for y in range(h):
         for x in range(w):
             for k in range(c):
@@ -64,7 +64,7 @@ def _sharpen(left, middle, right, row, out, alpha):
         total = left[i] + middle[i] + right[i] + f32(4) * value
         # the nearest whole number: total / 13 is never halfway between two
         smooth = f32(i32((total + f32(6.5)) * f32(1 / 13)))
-        out[i] = blend(smooth, value, alpha)
+        out[i] = blend(smooth, value, alpha, largest(out))
 
 
 @njit
@@ -78,4 +78,4 @@ def _box(a, b, n, c, reach, near, far):
             total += u32(a[min(i + reach, n - 1), k])
             total -= u32(a[max(i - reach - 1, 0), k])
             ends = u32(a[max(i - reach - 1, 0), k]) + u32(a[min(i + reach + 1, n - 1), k])
-            b[i, k] = u8(u32(total * near + ends * far + u32(1 << 23)) >> u32(24))
+            b[i, k] = (total * near + ends * far + u64(1 << 23)) >> u64(24)
