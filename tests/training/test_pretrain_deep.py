@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import tifffile
-from small_runs import SMALL
 
 import coviews
 from coviews import CoviewsError
@@ -13,6 +12,7 @@ from coviews.cli import main
 from coviews.data.load import load_images
 from coviews.encoders.file import describe_encoder, save_encoder
 from coviews.runs.folder import Run
+from small_runs import SMALL
 
 CHANNELS = 6
 QUIET = "--no-tensorboard --no-progress --accelerator cpu"

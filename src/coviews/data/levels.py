@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from PIL import Image, ImageOps
 
+from coviews.ops.kernels.layout import CHANNELS
+
 ValueRange = tuple[tuple[float, float], ...]  # for each channel, the values that become the lowest and highest level
 
-MOST_CHANNELS = 16
+MOST_CHANNELS = CHANNELS
 _PERCENTILES = (0.1, 99.9)
 _PIXELS = 10_000  # of an image of the sample, at most
 _FACTOR = 10  # ranges of channels that differ by more are kept apart

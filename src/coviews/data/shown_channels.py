@@ -31,6 +31,16 @@ def shown_channels(text: str | None, channels: int) -> Shown:
     return tuple(number - 1 for number in numbers)
 
 
+def shown_text(text: str | None, channels: int) -> str:
+    """What pictures show, for people; empty where it goes without saying."""
+    if text is None and channels in (1, 3):
+        return ""
+    shown = [str(index + 1) for index in shown_channels(text, channels)]
+    if len(shown) == 1:
+        return f"channel {shown[0]} of {channels} is shown"
+    return f"channels {', '.join(shown)} of {channels} are shown as red, green and blue"
+
+
 def picture_levels(pixels: NDArray[Any], shown: Shown | None = None) -> NDArray[np.uint8]:
     """Images (..., C) of 8 or 16 bits as levels (..., 1) or (..., 3) of 8 bits.
 

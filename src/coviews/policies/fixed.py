@@ -145,17 +145,17 @@ def fitted_source(source: ViewSource, channels: int, dtype: PixelType) -> ViewSo
 
     A policy that was learned with such operations is an error.
     """
-    own = getattr(source, "space", None)
-    unfit = own.unfit(channels, dtype) if isinstance(own, Space) else ()
+    own, pixels = getattr(source, "space", None), np.dtype(dtype)
+    unfit = own.unfit(channels, pixels) if isinstance(own, Space) else ()
     if not unfit:
         return source
     if type(source) not in _KINDS.values():
         raise CoviewsError(
-            f"the policy has operations that {channels} channels of {np.dtype(dtype).itemsize * 8} bits do not allow "
+            f"the policy has operations that {channels} channels of {pixels.itemsize * 8} bits do not allow "
             f"({', '.join(unfit)}): use one that was learned on such images"
         )
     assert isinstance(own, Space)
-    fitted: ViewSource = replace(source, space=own.fitting(channels, dtype))  # type: ignore[type-var]
+    fitted: ViewSource = replace(source, space=own.fitting(channels, pixels))  # type: ignore[type-var]
     return fitted
 
 

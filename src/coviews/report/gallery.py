@@ -153,7 +153,11 @@ def _sources(run: RunRecord, settings: PretrainSettings, images: ImageSet) -> di
     if settings.learns_views:
         epochs = sorted(run.policies)
         if not epochs:
-            return {f"{settings.search.first_source} views of the warm-up": fitted_source(settings.first_source(), channels, pixels)}
+            return {
+                f"{settings.search.first_source} views of the warm-up": fitted_source(
+                    settings.first_source(), channels, pixels
+                )
+            }
         shown = sorted({epochs[0], epochs[len(epochs) // 2], epochs[-1]})
         return {f"policy of epoch {epoch}": run.policies[epoch] for epoch in shown}
     if settings.views.endswith(".safetensors"):

@@ -16,8 +16,8 @@ from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS
 from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
-from coviews.ops.placement import AREA, CROPS, Placement
 from coviews.ops.operations import PixelType
+from coviews.ops.placement import AREA, CROPS, Placement
 from coviews.ops.space import SPACES, STANDARD, standard_space
 from coviews.policies.fixed import FIXED, view_source
 from coviews.policies.learned import COOPERATIVE
