@@ -73,7 +73,7 @@ def test_learned_views_are_of_operations_that_fit(run):
 def test_it_is_evaluated_embedded_and_shown(run, fields, tmp_path, capsys):
     evaluation = coviews.evaluate(run, progress=False)
     assert evaluation.results["images"]["train"] + evaluation.results["images"]["test"] == 60
-    assert main(["embed", str(run), "--out", str(tmp_path / "f.npz"), "--map", str(tmp_path / "map.png")]) == 0
+    assert main(["embed", str(run), "--out", str(tmp_path / "f.npz"), "--map", str(tmp_path / "m.png")]) == 0
     with np.load(tmp_path / "f.npz") as archive:
         assert archive["features"].shape == (60, 256)
         assert json.loads(str(archive["about"]))["depth"] == 16
@@ -81,6 +81,7 @@ def test_it_is_evaluated_embedded_and_shown(run, fields, tmp_path, capsys):
     assert main(["preview", str(fields), "--out", str(tmp_path / "sheet.png"), "--show-channels", "4,3,2"]) == 0
     page = (run / "report.html").read_text()
     assert "6 channels, 16 bits" in page
+    assert "channels 4, 2, 1 of 6 are shown as red, green and blue" in page
     assert "No images are shown" not in page
     assert "is not tried" not in page
     assert main(["report", str(run), "--out", str(tmp_path / "again.html")]) == 0

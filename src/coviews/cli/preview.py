@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from coviews.console.options import check_range
 from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
-from coviews.data.shown_channels import shown_channels
+from coviews.data.shown_channels import shown_channels, shown_text
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
 from coviews.ops.placement import AREA, Placement
@@ -87,7 +87,7 @@ def preview_command(
     check_picture(out)
     images = load_images(data, size=size, limit=max(_LOADED, rows), depth=depth, frames=frames, progress=True)
     channels, pixels = images.images.shape[3], images.images.dtype
-    shown = shown_channels(show_channels, channels)
+    shown, shown_note = shown_channels(show_channels, channels), shown_text(show_channels, channels)
     if space is None and views in ("random", "uniform"):
         source = _source(views, magnitude, standard_space(channels, pixels))
     source = fitted_source(source, channels, pixels)
@@ -107,7 +107,7 @@ def preview_command(
         draw,
         pairs=pairs,
         title=f"{Path(*Path(data).parts[-2:])} · {Path(views).name}{strength}",
-        note="under each view what was done to it, in this order",
+        note="; ".join(filter(None, ("under each view what was done to it, in this order", shown_note))),
         captions=_captions(images, indices),
         shown=shown,
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from coviews.console.options import replaced
 from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
-from coviews.data.shown_channels import Shown, picture_levels, shown_channels
+from coviews.data.shown_channels import Shown, picture_levels, shown_channels, shown_text
 from coviews.encoders.features import features
 from coviews.encoders.images import encoder_images, move_to_device, normalisation, own_data, run_settings, short_name
 from coviews.encoders.open import open_encoder
@@ -87,10 +87,11 @@ def neighbours(
     if options.out is None:
         return result
     among = f"among {len(images):,} images" + (f" of {short_name(data)}" if data is not None else "")
+    note = f"the number is the cosine similarity of the encoder's features, {among}"
     sheet = neighbour_sheet(
         [neighbour_row(result, i, queries.images[i], lines[i], place, shown) for i, place in enumerate(own)],
         title=f"{short_name(run)} · nearest neighbours",
-        note=f"the number is the cosine similarity of the encoder's features, {among}",
+        note="; ".join(filter(None, (note, shown_text(show, images.images.shape[3])))),
     )
     save_picture(sheet, Path(options.out))
     return replace(result, path=Path(options.out))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
-from coviews.data.shown_channels import Shown, shown_channels
+from coviews.data.shown_channels import Shown, shown_channels, shown_text
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
 from coviews.ops.plan import Plan
@@ -54,6 +54,7 @@ class Gallery:
     heads: list[str]
     rows: list[GalleryRow]
     missing: str = ""
+    note: str = ""  # which channels are shown, where that does not go without saying
 
 
 def make_gallery(run: RunRecord, count: int = 6, seed: int = 0, images: ImageSet | None = None) -> Gallery:
@@ -77,7 +78,7 @@ def make_gallery(run: RunRecord, count: int = 6, seed: int = 0, images: ImageSet
     rows = [
         GalleryRow(picture(shown.images[i], names[i], channels), [of[i] for of in pairs]) for i in range(len(shown))
     ]
-    return Gallery(list(sources), rows)
+    return Gallery(list(sources), rows, note=shown_text(settings.show_channels, shown.images.shape[3]))
 
 
 def readable_settings(run: RunRecord) -> PretrainSettings:
@@ -153,11 +154,8 @@ def _sources(run: RunRecord, settings: PretrainSettings, images: ImageSet) -> di
     if settings.learns_views:
         epochs = sorted(run.policies)
         if not epochs:
-            return {
-                f"{settings.search.first_source} views of the warm-up": fitted_source(
-                    settings.first_source(), channels, pixels
-                )
-            }
+            first = fitted_source(settings.first_source(), channels, pixels)
+            return {f"{settings.search.first_source} views of the warm-up": first}
         shown = sorted({epochs[0], epochs[len(epochs) // 2], epochs[-1]})
         return {f"policy of epoch {epoch}": run.policies[epoch] for epoch in shown}
     if settings.views.endswith(".safetensors"):
