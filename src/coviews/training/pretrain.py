@@ -70,7 +70,7 @@ def pretrain(
         start = settings.replaced(init_from=None) if has_checkpoint else settings
         try:
             training = Training(start, fabric, display, images, module)
-            training.settings = settings
+            training.settings = training.settings.replaced(init_from=settings.init_from)
             try:
                 begin(training, folder, overwrite)
                 with listening(training.stop_request), kept_memory(fabric.device):
