@@ -16,6 +16,7 @@ from coviews.evaluation.measures import measures_table
 from coviews.methods.known import methods_table
 from coviews.ops.operations import operations_table
 from coviews.ops.space import spaces_table
+from coviews.policies.factors import factors_table
 from coviews.policies.fixed import view_sources_table
 from coviews.searching.known import searches_table
 
@@ -23,6 +24,7 @@ TABLES: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {  # each g
     "operations": operations_table,
     "spaces": spaces_table,
     "view sources": view_sources_table,
+    "factors": factors_table,
     "methods": methods_table,
     "searches": searches_table,
     "measures": measures_table,

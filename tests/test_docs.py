@@ -40,13 +40,16 @@ def folder(tmp_path):
         path = tmp_path / "my" / "folder" / "ab"[i % 2] / f"{i}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(rng.integers(0, 256, (32, 32, 3), np.uint8)).save(path)
+    rows = [f"{'ab'[i % 2]}/{i}.png,{'ab'[i % 2]}" for i in range(8)]
+    (tmp_path / "labels.csv").write_text("\n".join(["file,label", *rows]))
     return tmp_path
 
 
 SMALL = "--encoder resnet8 --epochs 2 --warmup-epochs 1 --batch-size 32"
+PILOTS = "--pilots 2 --epochs 1 --size 16"
 
 
-def test_the_readme_runs(folder, monkeypatch):
+def test_the_readme_runs(folder, monkeypatch, here):
     """Its commands and its Python, from top to bottom; training is made short."""
     import torch
 
@@ -57,10 +60,11 @@ def test_the_readme_runs(folder, monkeypatch):
     assert len(lines) >= 6
     for line in lines:
         words = shlex.split(line.split("#")[0])[1:]
-        short = {"pretrain": SMALL, "compare": f"{SMALL} --dry-run"}.get(words[0], "")
+        short = {"pretrain": SMALL, "choose": PILOTS, "compare": f"{SMALL} --dry-run"}.get(words[0], "")
         assert main(words + shlex.split(short)) == 0, line
     assert Path("sheet.png").stat().st_size > 1000
     assert Path("runs/first/report.html").stat().st_size > 1000
+    assert Path("choice/choice.html").stat().st_size > 1000
     load, views, learn = blocks("README.md", "python")
     names = {"coviews": coviews}
     exec(load, names)
