@@ -1,10 +1,11 @@
-"""Each operation as Pillow does it: the reference that the kernels must equal byte for byte."""
+"""Each operation as Pillow does it, if Pillow has it: the reference that the kernels must equal byte for byte."""
 
 import math
 
 import numpy as np
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
+import random_reference
 from coviews import OPS
 
 AFFINE = Image.Transform.AFFINE
@@ -12,6 +13,8 @@ AFFINE = Image.Transform.AFFINE
 
 def apply(image: np.ndarray, name: str, value: float, place=(0.5, 0.5), fill=(128, 128, 128)) -> np.ndarray:
     """Operation `name` with `value` on (H, W, 1) or (H, W, 3)."""
+    if name in random_reference.NAMES:
+        return random_reference.apply(image, name, value, place, fill)
     grey = image.shape[2] == 1
     picture = Image.fromarray(image[..., 0] if grey else image)
     w, h = picture.size

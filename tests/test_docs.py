@@ -86,7 +86,7 @@ def test_make_knows_what_the_readme_says():
 
 
 def test_the_page_on_views_runs_and_lists_every_operation(monkeypatch):
-    code, own_operation, placed, sized = blocks("docs/views.md", "python")
+    code, own_operation, placed, limited, sized, deep = blocks("docs/views.md", "python")
     names = {}
     exec(code.replace('"shapes"', '"shapes:50"'), names)
     assert names["views"].shape == (50, 2, 32, 32, 3)
@@ -94,8 +94,12 @@ def test_the_page_on_views_runs_and_lists_every_operation(monkeypatch):
     exec(own_operation, names)
     darker = apply_op(np.full((2, 2, 3), 100, np.uint8), "Darken", 0)
     assert (darker == 20).all()
-    exec(placed + sized, names)
+    exec(placed + limited + sized, names)
+    assert names["placement"].flip == 0
+    assert not {"Rotate", "Invert"} & set(names["source"].space.ops)
     assert names["small"].shape == (50, 2, 16, 16, 3)
+    exec(deep, names)
+    assert names["six"].shape == (8, 2, 32, 32, 6)
     page = (ROOT / "docs" / "views.md").read_text()
     for op in space("autoaugment").ops:
         assert re.search(rf"\b{op}\b", page), op

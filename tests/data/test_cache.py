@@ -53,7 +53,7 @@ def no_decoding(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("an image is decoded")
 
-    monkeypatch.setattr(image_files, "read_picture", refuse)
+    monkeypatch.setattr(image_files, "read_image", refuse)
     monkeypatch.setattr(image_files, "read_header", refuse)
     monkeypatch.setattr(picture_reader.Image, "open", refuse)
 
@@ -210,14 +210,14 @@ def test_a_process_that_is_killed_leaves_nothing_that_is_trusted(folder, store):
 import os, sys
 from coviews.data import image_files, load
 count = 0
-real = image_files.read_picture
-def read_picture(*arguments):
+real = image_files.read_image
+def read_image(*arguments):
     global count
     count += 1
     if count == 25:
         os.kill(os.getpid(), 9)
     return real(*arguments)
-image_files.read_picture = read_picture
+image_files.read_image = read_image
 load.load_images({str(folder)!r}, memory=0, cache={str(store)!r})
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
@@ -238,7 +238,7 @@ def test_stopped_in_the_middle_nothing_is_left(folder, store, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(image_files, "read_picture", stop)
+    monkeypatch.setattr(image_files, "read_image", stop)
     with pytest.raises(KeyboardInterrupt):
         load(folder, store)
     assert list(store.iterdir()) == []
@@ -344,7 +344,7 @@ def test_how_many_may_be_broken(tmp_path, n, broken, share, allowed):
 
 def test_too_many_broken_are_said_before_anything_is_decoded(tmp_path, monkeypatch):
     folder = with_broken(tmp_path / "x", 60, 5)
-    monkeypatch.setattr(image_files, "read_picture", None)
+    monkeypatch.setattr(image_files, "read_image", None)
     with pytest.raises(CoviewsError, match=r"5 of 60 images .* more than the 1 that may be"):
         load_images(folder, max_broken=0.01)
 
@@ -375,9 +375,9 @@ def test_wrong_options(options, says):
 
 def test_a_subset_of_a_folder_decodes_nothing_else(folder, monkeypatch):
     looked, decoded = [], []
-    header, picture = image_files.read_header, image_files.read_picture
-    monkeypatch.setattr(image_files, "read_header", lambda file: looked.append(1) or header(file))
-    monkeypatch.setattr(image_files, "read_picture", lambda *a: decoded.append(1) or picture(*a))
+    header, picture = image_files.read_header, image_files.read_image
+    monkeypatch.setattr(image_files, "read_header", lambda *a: looked.append(1) or header(*a))
+    monkeypatch.setattr(image_files, "read_image", lambda *a: decoded.append(1) or picture(*a))
     made = load_images(folder, subset="10%", subset_seed=7)
     assert np.bincount(made.labels).tolist() == [2, 2]
     assert (len(looked), len(decoded)) == (4, 4)

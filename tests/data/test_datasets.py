@@ -160,12 +160,12 @@ def test_late_colours_are_not_lost_silently():
     [
         (lambda i: tensor(PIXELS[i] / 255), "item 0 of the Items is an image of float64: leave ToTensor"),
         (lambda i: (PIXELS[i].astype(np.float32), 1), "float32: leave ToTensor"),
-        (lambda i: PIXELS[i].astype(np.int64), "int64: it must be uint8"),
+        (lambda i: PIXELS[i].astype(np.int64), "int64: it must be uint8 or uint16"),
         (lambda i: "a.png", "is a str: it must be an image"),
         (lambda i: {"image": PIXELS[i]}, "is a dict"),
         (lambda i: (), "is a tuple"),
         (lambda i: PIXELS, "of shape"),
-        (lambda i: np.zeros((5, 6, 4), np.uint8), r"of shape \(5, 6, 4\)"),
+        (lambda i: np.zeros((25, 26, 17), np.uint8), r"of shape \(25, 26, 17\)"),
         (lambda i: np.zeros((0, 6, 3), np.uint8), "of shape"),
     ],
 )

@@ -13,8 +13,9 @@ from coviews.data.shapes.draw import SHAPE_CLASSES, make_shapes
 
 # mode, and a file format that keeps it
 MODES = [
-    ("RGB", "png"), ("RGBA", "png"), ("P", "png"), ("L", "png"), ("LA", "png"), ("1", "png"), ("I;16", "png"),
-    ("I", "tiff"), ("F", "tiff"), ("CMYK", "tiff"), ("CMYK", "jpg"), ("RGB", "jpg"), ("YCbCr", "jpg"),
+    ("RGB", "png"), ("RGBA", "png"), ("P", "png"), ("L", "png"), ("LA", "png"), ("1", "png"), ("L", "tiff"),
+    ("RGB", "tiff"), ("RGBA", "tiff"), ("P", "tiff"), ("1", "tiff"),
+    ("CMYK", "tiff"), ("CMYK", "jpg"), ("RGB", "jpg"), ("YCbCr", "jpg"),
     ("RGB", "bmp"), ("P", "gif"), ("RGBA", "webp"),
 ]  # fmt: skip
 TURNS = [  # how an image is set upright, for the EXIF orientations 1 to 8
@@ -27,7 +28,7 @@ TURNS = [  # how an image is set upright, for the EXIF orientations 1 to 8
     lambda a: np.rot90(a, 2).T,
     np.rot90,
 ]
-GREY = ("L", "LA", "1", "I;16", "I", "F")
+GREY = ("L", "LA", "1")
 
 
 def noise(h: int = 12, w: int = 9, c: int = 3, seed: int = 0) -> np.ndarray:
@@ -37,11 +38,6 @@ def noise(h: int = 12, w: int = 9, c: int = 3, seed: int = 0) -> np.ndarray:
 def picture(mode: str = "RGB", h: int = 12, w: int = 9, seed: int = 0) -> Image.Image:
     colours = Image.fromarray(noise(h, w, 3, seed))
     match mode:
-        case "I;16":
-            values = np.random.default_rng(seed).integers(0, 65536, (h, w), np.uint16)
-            return Image.fromarray(values)
-        case "I" | "F":
-            return colours.convert("L").convert(mode)
         case "RGBA" | "LA":
             made = colours.convert(mode)
             made.putalpha(Image.fromarray(noise(h, w, 1, seed + 1)[..., 0]))
@@ -64,7 +60,7 @@ def save(path, mode: str = "RGB", h: int = 12, w: int = 9, seed: int = 0, **opti
 def test_each_kind_of_file_is_converted_as_pillow_does(tmp_path, mode, extension, channels):
     path = save(tmp_path / f"a.{extension}", mode)
     with Image.open(path) as opened:
-        grey = opened.mode in (*GREY, "I;16B")
+        grey = opened.mode in GREY
         assert grey == (mode in GREY), f"{extension} did not keep {mode}"
         expected = opened.convert("L") if grey or channels == 1 else opened.convert("RGB")
     if channels == 3:
@@ -350,10 +346,10 @@ def test_a_folder_without_images_says_so(tmp_path):
         ("shapes", {"channels": 2}, "channels"),
         ("shapes", {"limit": 0}, "limit"),
         (42, {}, "not int"),
-        (np.zeros((2, 4, 4, 3)), {}, "uint8"),
+        (np.zeros((2, 4, 4, 3), complex), {}, "complex128"),
         (np.zeros((4, 4), np.uint8), {}, "shape"),
         (np.zeros((0, 4, 4, 3), np.uint8), {}, "no image"),
-        (np.zeros((2, 4, 4, 5), np.uint8), {}, "shape"),
+        (np.zeros((2, 24, 24, 17), np.uint8), {}, "shape"),
     ],
 )
 def test_wrong_input_is_a_short_error(data, options, says):

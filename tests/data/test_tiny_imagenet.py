@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from coviews import CoviewsError, load_images
-from coviews.data import picture_reader
+from coviews.data import image_reader
 from coviews.data.known import tiny_imagenet
 from coviews.data.known.sets import Download
 
@@ -101,9 +101,9 @@ def test_by_path_and_by_name(place, files, tmp_path, monkeypatch):
 
 def test_a_subset_decodes_nothing_else(place, monkeypatch):
     opened = []
-    real = picture_reader.read_picture
+    real = image_reader.read_image
     for module in ("image_files", "known.tiny_imagenet"):
-        monkeypatch.setattr(f"coviews.data.{module}.read_picture", lambda *a: opened.append(1) or real(*a))
+        monkeypatch.setattr(f"coviews.data.{module}.read_image", lambda *a: opened.append(1) or real(*a))
     made = load_images(place, subset="50%")
     assert np.bincount(made.labels).tolist() == [2, 2, 2]
     assert len(opened) == 6
@@ -196,7 +196,7 @@ def test_an_archive_can_be_cached(tmp_path, files, monkeypatch):
     place = as_archive(tmp_path, files)
     with pytest.warns(UserWarning, match="decoded into"):
         check_train(load_images(place, memory=0, cache=tmp_path / "cache"), files)
-    monkeypatch.setattr(picture_reader.Image, "open", None)  # nothing is decoded any more
+    monkeypatch.setattr("coviews.data.picture_reader.Image.open", None)  # nothing is decoded any more
     made = load_images(place, memory=0, cache=tmp_path / "cache")
     assert isinstance(made.images, np.memmap)
     assert len(made) == 12

@@ -62,7 +62,7 @@ def test_it_is_in_the_help_and_in_the_table_of_the_docs(halving, capsys):
     with pytest.raises(SystemExit):
         main(["preview", "--help"])
     assert "Halve" in capsys.readouterr().out
-    assert operations_table()[1][-1] == ["Halve", "0.5 .. 1 x", "Every byte times v, rounded down", "1"]
+    assert operations_table()[1][-1] == ["Halve", "0.5 .. 1 x", "Every byte times v, rounded down", "1", ""]
 
 
 def test_another_kernel_of_the_same_name_takes_its_place(halving, monkeypatch):

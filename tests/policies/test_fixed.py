@@ -124,7 +124,7 @@ def test_the_table_is_covered_by_the_spaces():
         ("uniform", {"views": 2.0}, "a whole number from 1"),
         ("uniform", {"p": 2}, "a probability"),
         ("simclr", {"jitter": -1}, "a probability"),
-        ("uniform", {"space_name": "auto"}, "did you mean 'autoaugment'"),
+        ("uniform", {"space_name": "autoaug"}, "did you mean 'autoaugment'"),
     ],
 )
 def test_bad_names_and_options_are_named(name, options, message):

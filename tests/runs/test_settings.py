@@ -19,7 +19,7 @@ from coviews.runs.presets import PRESETS, preset
 from coviews.runs.settings import OF_THE_MACHINE, PretrainSettings
 from coviews.runs.settings_file import read_settings, settings_yaml
 from coviews.searching.reward import BoundedReward
-from coviews.training.setup import fixed_source
+from coviews.training.setup import first_source
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -88,7 +88,10 @@ def test_a_bad_file_is_named(text, said, tmp_path, monkeypatch):
         ({"temperature": 0.0}, "--temperature must be above 0"),
         ({"method": "moco", "bank": 300}, "--bank 300 must hold both views of --batch-size 256"),
         ({"crop_area": (0.9, 0.1)}, "--crop-area"),
-        ({"channels": 4}, "--channels"),
+        ({"channels": 17}, "another number up to 16, not 17"),
+        ({"depth": 12}, "8 or 16 bits"),
+        ({"frames": "al"}, "unknown way to read frames 'al'"),
+        ({"show_channels": "3,2"}, "such as 3,2,1"),
         ({"epoch": 5}, "did you mean 'epochs'"),
         ({"magnitude": 31}, "--magnitude"),
         ({"hard_source": "coviews"}, "hard_source"),
@@ -349,15 +352,15 @@ def test_data_is_found_among_options(arguments, there):
 def test_unlearned_views_have_the_operations_steps_and_strength_of_the_settings():
     """A control must be like what it is the control of."""
     settings = PretrainSettings(views="uniform", space="all", search=TableSettings(steps=3, p=0.5))
-    source = fixed_source(settings)
+    source = first_source(settings)
     drawn = source.sample(2, np.random.default_rng(0))
     assert (drawn.space.name, drawn.steps, drawn.p) == ("all", 3, 0.5)
-    drawn = fixed_source(settings.replaced(views="random")).sample(2, np.random.default_rng(0))
+    drawn = first_source(settings.replaced(views="random")).sample(2, np.random.default_rng(0))
     assert (drawn.space.name, drawn.steps, drawn.p) == ("all", 3, 1.0)
     assert drawn.space.levels > 100
     hard = settings.replaced(views="hardviews", hard_source="uniform", hard_views=5)
-    drawn = fixed_source(hard).sample(2, np.random.default_rng(0))
+    drawn = first_source(hard).sample(2, np.random.default_rng(0))
     assert (drawn.space.name, drawn.views) == ("all", 5)
-    drawn = fixed_source(settings.replaced(views="randaugment", magnitude=3)).sample(2, np.random.default_rng(0))
+    drawn = first_source(settings.replaced(views="randaugment", magnitude=3)).sample(2, np.random.default_rng(0))
     assert (drawn.space.name, drawn.steps) == ("randaugment", 2)
-    assert fixed_source(settings.replaced(views="coviews")) is None
+    assert first_source(settings.replaced(views="coviews")) == settings.first_source()

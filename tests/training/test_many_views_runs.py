@@ -24,7 +24,7 @@ RUNS = {
 @pytest.mark.parametrize("name", RUNS)
 def test_one_seed_one_run_stopped_or_not(name, tmp_path, monkeypatch):
     settings = SMALL.replaced(**RUNS[name], save_every=0.0)
-    assert parse_settings(settings_yaml(settings), "here") == settings
+    assert parse_settings(settings_yaml(settings), "here") == settings.settled()
     pretrain(settings=settings.replaced(out=tmp_path / "whole"), progress=False)
     records = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
     epochs = [r for r in records if r["kind"] == "epoch"]

@@ -13,6 +13,7 @@ from coviews.choosing.options import ChooseOptions
 from coviews.data.class_labels import labels_of_texts
 from coviews.data.image_files import ImageFiles
 from coviews.data.imageset import ImageSet
+from coviews.data.levels import Target
 from coviews.data.lists import listed_files
 from coviews.data.load import load_images
 from coviews.data.parallel import parallel_map
@@ -48,8 +49,9 @@ def labelled_images(options: ChooseOptions, images: ImageSet, labels: Any, data:
         return _usable(_with_labels(images, labels), o)
     _, height, width, channels = images.images.shape
     labelled = load_images(
-        str(o.labels), size=(height, width), channels=channels, root=o.data_root, cache=o.cache, max_broken=0.0
-    )
+        str(o.labels), size=(height, width), channels=channels, depth=images.depth, values=images.values,
+        root=o.data_root, cache=o.cache, max_broken=0.0,
+    )  # fmt: skip
     if labelled.labels is None:
         raise CoviewsError(f"{o.labels} has no labels: give a table with the columns file and label, or class folders")
     return _usable(labelled, o)
@@ -75,9 +77,11 @@ def _of_table(path: Path, images: ImageSet, data: str, options: ChooseOptions) -
     found = ImageFiles(str(path), Path(), [str(files[rows[i]]) for i in chosen])
     _, height, width, channels = images.images.shape
 
-    def read(i: int) -> NDArray[np.uint8]:
+    target = Target(height, width, channels, images.images.dtype, images.values)
+
+    def read(i: int) -> NDArray[Any]:
         try:
-            return found.read(i, height, width, channels)[0]
+            return found.read(i, target)[0]
         except Exception as error:  # decoders of damaged files raise anything
             raise CoviewsError(f"cannot read {found.names[i]}, which {path} labels: {reason(error)}") from error
 

@@ -3,6 +3,7 @@
 import importlib.metadata
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -23,6 +24,7 @@ from coviews.data.imageset import ImageSet, varied
 from coviews.ops.engine import make_views
 from coviews.ops.plan import Plan
 from coviews.policies.factors import FACTORS, Family
+from coviews.policies.fixed import fitted_source
 from coviews.report.charts import BarChart, Chart
 from coviews.report.gallery import Gallery, GalleryRow, captions, pair_pictures, picture
 from coviews.report.page import charts_html, page_html
@@ -136,10 +138,11 @@ def _gallery(verdict: Verdict, images: ImageSet) -> Gallery:
     return Gallery(list(sources), rows)
 
 
-def _views(images: ImageSet, family: Family, fill: tuple[int, int, int]) -> tuple[NDArray[np.uint8], Plan]:
-    _, height, width, _ = images.images.shape
+def _views(images: ImageSet, family: Family, fill: tuple[int, ...]) -> tuple[NDArray[Any], Plan]:
+    _, height, width, channels = images.images.shape
     generator = np.random.default_rng(1)
-    plan = Plan.draw(family.source(), len(images), (height, width), generator, family.placement)
+    source = fitted_source(family.source(), channels, images.images.dtype)
+    plan = Plan.draw(source, len(images), (height, width), generator, family.placement)
     return make_views(images.images, plan, fill=fill), plan
 
 

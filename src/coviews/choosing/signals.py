@@ -11,6 +11,7 @@ from coviews.ops.engine import make_views
 from coviews.ops.images import Images
 from coviews.ops.plan import Plan
 from coviews.policies.factors import family
+from coviews.policies.fixed import fitted_source
 
 Encode = Callable[[Images], NDArray[np.float32]]  # images (n, H, W, C) -> features (n, D)
 
@@ -71,7 +72,8 @@ def _retrieval(encode: Encode, images: Images, generator: np.random.Generator) -
     hits = []
     for name in RETRIEVAL:
         views_of = family(name)
-        plan = Plan.draw(views_of.source(), len(images), images.shape[1:3], generator, views_of.placement)
+        source = fitted_source(views_of.source(), images.shape[3], images.dtype)
+        plan = Plan.draw(source, len(images), images.shape[1:3], generator, views_of.placement)
         views = make_views(images, plan)
         a, b = (_unit(encode(np.ascontiguousarray(views[:, v]))) for v in range(2))
         hits.append(((a @ b.T).argmax(1) == np.arange(len(images))).mean())

@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 from coviews.console.options import Number, Text, check_range
 from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
+from coviews.data.shown_channels import shown_channels, shown_text
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
 from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan
-from coviews.ops.space import STANDARD
+from coviews.ops.space import STANDARD, standard_space
 from coviews.ops.space import space as make_space
 from coviews.pictures.drawing import check_picture, save_picture
 from coviews.pictures.view_sheet import contact_sheet
 from coviews.policies.factors import FamilySource, is_family, named_family
-from coviews.policies.fixed import view_source
+from coviews.policies.fixed import fitted_source, view_source
 from coviews.policies.learned import load_policy
 from coviews.policies.limits import view_limits
 from coviews.policies.subpolicy import ViewSource
@@ -45,6 +46,9 @@ def preview_command(
     pairs: int = 3,
     seed: int = 0,
     size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+    depth: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+    frames: Annotated[str | None, tyro.conf.arg(metavar="STR")] = None,
+    show_channels: Annotated[str | None, tyro.conf.arg(metavar="STR")] = None,
     space: SpaceName = None,
     magnitude: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
     crop: Text = None,
@@ -70,8 +74,11 @@ def preview_command(
         pairs: How many pairs of views to show of each.
         seed: Chooses the images and everything that is drawn.
         size: The side of the images in pixels, if not their own.
-        space: The operations of random and uniform views: all (the default), autoaugment (the paper's), simclr or
-            simclr-wide.
+        depth: Bits of a level of images that have more than 8: 16 (the default) or 8.
+        frames: How files of several pages are read: channels, middle or each.
+        show_channels: The channels to show as red, green and blue, such as 3,2,1, or one; by default the first three.
+        space: The operations of random and uniform views: all (the default), channels (the default for images that are
+            not grey or coloured of 8 bits), autoaugment (the paper's), simclr or simclr-wide.
         magnitude: RandAugment's magnitude, 0 to 30.
         crop: How parts are cut out of the image, after the operations: random, joint or none.
         crop_area: The least and largest area of such a part, as shares.
@@ -99,11 +106,16 @@ def preview_command(
     placement = limits.placement(placement)
     limits.check_family(source, placement)
     check_picture(out)
-    images = load_images(data, size=size, limit=max(_LOADED, rows), progress=True)
+    images = load_images(data, size=size, limit=max(_LOADED, rows), depth=depth, frames=frames, progress=True)
+    channels, pixels = images.images.shape[3], images.images.dtype
+    shown, shown_note = shown_channels(show_channels, channels), shown_text(show_channels, channels)
+    if space is None and views in ("random", "uniform"):
+        source = limits.source(_source(views, magnitude, standard_space(channels, pixels)))
+    source = fitted_source(source, channels, pixels)
     generator = np.random.default_rng(seed)
     indices = varied(images, rows, generator)
 
-    def draw(batch: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], Plan]:
+    def draw(batch: NDArray[Any]) -> tuple[NDArray[Any], Plan]:
         height, width = batch.shape[1:3]
         plan = Plan.draw(source, len(batch), (height, width), generator, placement)
         if view_size is not None:
@@ -116,8 +128,9 @@ def preview_command(
         draw,
         pairs=pairs,
         title=f"{Path(*Path(data).parts[-2:])} · {Path(views).name}{strength}",
-        note="under each view what was done to it, in this order",
+        note="; ".join(filter(None, ("under each view what was done to it, in this order", shown_note))),
         captions=_captions(images, indices),
+        shown=shown,
     )
     save_picture(sheet, out)
     print(f"wrote {out}: {views} views of {len(indices)} image{'s' if len(indices) > 1 else ''}")

@@ -54,6 +54,8 @@ def starting_settings(arguments: list[str]) -> PretrainSettings:
         return PretrainSettings()  # an option without its value: the true parser says so
     settings = _base(named, rest)
     changes = {name: getattr(named, name) for name in ("method", "search") if getattr(named, name) is not None}
+    if any(word.startswith("--search.") for word in rest):
+        changes.setdefault("search", settings.search.name)  # then the views are learned ones, if no others are named
     settings = changed_settings(settings, changes)
     _check_owners(settings, rest)
     return settings

@@ -17,10 +17,18 @@ from coviews.data.class_labels import Labels, labels_of_numbers, labels_of_texts
 from coviews.data.decode import decode_images
 from coviews.data.image_files import file_stamp
 from coviews.data.imageset import Broken, ImageSet
-from coviews.data.picture_reader import Header, converted, fitted
+from coviews.data.levels import (
+    MOST_CHANNELS,
+    Target,
+    ValueRange,
+    channels_come_first,
+    fitted_array,
+    is_plain,
+)
+from coviews.data.picture_reader import Header, picture_array
 from coviews.data.request import ImageRequest
 from coviews.errors import CoviewsError
-from coviews.ops.images import check_images
+from coviews.ops.images import LARGEST
 
 ARRAYS = (".npy", ".npz")
 _IMAGES = ("images", "x", "data")
@@ -32,13 +40,15 @@ class ArrayImages:
     """Images in one or more arrays (n, H, W, C) of one height, width and number of channels."""
 
     where: str
-    parts: Sequence[NDArray[np.uint8]]
+    parts: Sequence[NDArray[Any]]  # of uint8, of uint16 levels, or of values that have to be scaled
     labels: Labels | None = None
     names: Sequence[str] | None = None
     files: Sequence[Path] = ()  # the files they were read from, if any
     skipped: Sequence[Broken] = ()  # images that an earlier load skipped
     unreadable: Sequence[Broken] = ()
     in_threads: bool = True
+    are_levels: bool = False  # deep arrays are levels already: nothing is scaled
+    values: ValueRange | None = None  # by which they became levels
     starts: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,26 +74,34 @@ class ArrayImages:
     def headers(self, indices: NDArray[np.int64], title: str) -> list[Header]:
         """The same for all images."""
         _, height, width, channels = self.parts[0].shape
-        return [Header(height, width, channels == 1)] * len(indices)
+        return [Header(height, width, channels, self._depth)] * len(indices)
 
-    def read(self, index: int, height: int, width: int, channels: int) -> tuple[NDArray[np.uint8], bool]:
-        """One image; a view if its shape is right already."""
+    @property
+    def _depth(self) -> int | None:
+        dtype = self.parts[0].dtype
+        return 8 if is_plain(dtype) else 16 if self.are_levels else None
+
+    def read(self, index: int, target: Target) -> tuple[NDArray[Any], bool]:
+        """One image; a view if it is as the target says already."""
         part = bisect.bisect_right(self.starts, index) - 1
         image = self.parts[part][index - self.starts[part]]
-        if image.shape == (height, width, channels):
+        ready = image.dtype == target.dtype and (self.are_levels or image.dtype == np.uint8)
+        if image.shape == target.shape and ready:
             return image, False
-        picture = converted(Image.fromarray(image[..., 0] if image.shape[2] == 1 else image), channels)
-        return fitted(picture, height, width), picture.size != (width, height)
+        if image.dtype == np.uint8 and image.shape[2] in (1, 3):
+            return picture_array(Image.fromarray(image[..., 0] if image.shape[2] == 1 else image), target)
+        return fitted_array(image, target)
 
 
 def load_arrays(source: ArrayImages, request: ImageRequest) -> ImageSet:
     """The images of arrays; the array itself, in memory or mapped from its file, if nothing has to be changed."""
     first = source.parts[0]
     same = request.size in (None, first.shape[1:3]) and request.channels in (None, first.shape[3])
+    same = same and (first.dtype == np.uint8 or (source.are_levels and request.depth != 8))
     whole = len(source.parts) == 1 and first.flags.c_contiguous and len(request.indices(source)) == len(first)
     if not (same and whole):
         images = decode_images(source, request)
-        return replace(images, broken=(*images.broken, *source.skipped))
+        return replace(images, broken=(*images.broken, *source.skipped), values=images.values or source.values)
     labels = source.labels
     return ImageSet(
         first,
@@ -91,6 +109,8 @@ def load_arrays(source: ArrayImages, request: ImageRequest) -> ImageSet:
         None if labels is None else labels.classes,
         None if source.names is None else tuple(source.names),
         tuple(source.skipped),
+        source.values,
+        tuple(request.remarks),
     )
 
 
@@ -104,18 +124,23 @@ def array_file(path: Path, notes: list[str]) -> ArrayImages:
         raise CoviewsError(f"{path}: {error}") from error
 
 
-def as_batch(array: NDArray[Any], where: str, notes: list[str]) -> NDArray[np.uint8]:
+def as_batch(array: NDArray[Any], where: str, notes: list[str]) -> NDArray[Any]:
     """The array as (N, H, W, C) without a copy, or an error that says what is wrong with it."""
-    if array.ndim == 4 and array.shape[1] in (1, 3) and array.shape[3] not in (1, 3):
+    if array.ndim == 4 and channels_come_first(array.shape[1], array.shape[3]):
         array = array.transpose(0, 2, 3, 1)
         notes.append(f"the images in {where} are (N, C, H, W): they are read as such, and become (N, H, W, C)")
-    if array.ndim == 0 or array.flags.c_contiguous:
-        check_images(array)
-    else:
-        try:
-            check_images(array[:1])  # one image: the check copies what is not contiguous
-        except CoviewsError:
-            check_images(array)  # for the message
+    if array.ndim not in (3, 4) or (array.ndim == 4 and not 0 <= array.shape[3] <= MOST_CHANNELS):
+        raise CoviewsError(
+            f"images must be (N, H, W) or (N, H, W, C) with 1 to {MOST_CHANNELS} channels, not of shape {array.shape}"
+        )
+    if 0 in array.shape:
+        raise CoviewsError(f"there is no image in an array of shape {array.shape}")
+    if max(array.shape[1:3]) > LARGEST:
+        raise CoviewsError(f"images of {array.shape[1:3]} are too large: at most {LARGEST} pixels a side")
+    try:
+        is_plain(array.dtype)
+    except ValueError as error:
+        raise CoviewsError(f"an array with {error}") from error
     return array[..., None] if array.ndim == 3 else array
 
 

@@ -11,14 +11,15 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from coviews.data.levels import ValueRange, checked_range
 from coviews.errors import CoviewsError
 
-_FORMAT = 1  # goes up when the same files are decoded to other pixels
+_FORMAT = 2  # goes up when the same files are decoded to other pixels
 _DRAFT = ".draft-"
 _STALE = 24 * 3600.0  # seconds after which a draft was left by a killed process
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -27,9 +28,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class Stored(NamedTuple):
     """Decoded images, and the failures of the others."""
 
-    images: NDArray[np.uint8]  # (N, H, W, C), those that could be read
+    images: NDArray[Any]  # (N, H, W, C), those that could be read
     failures: dict[int, str]  # by the position among the requested images: why one could not be read
     resized: int  # the number of images of another size
+    values: ValueRange | None = None  # by which the images were scaled
 
 
 def default_cache() -> Path:
@@ -44,9 +46,9 @@ def memory_for_images() -> int | None:
     return min(limits) // 2 if limits else None
 
 
-def cache_key(identity: Iterable[str], size: tuple[int, int] | None, channels: int | None) -> str:
-    """The name of an entry; it changes with the images, the size and the channels."""
-    digest = hashlib.sha256(repr((_FORMAT, size, channels)).encode())
+def cache_key(identity: Iterable[str], *choices: object) -> str:
+    """The name of an entry; it changes with the images, and with the choices, such as their size."""
+    digest = hashlib.sha256(repr((_FORMAT, *choices)).encode())
     for line in identity:
         digest.update(b"\n" + line.encode("utf-8", "backslashreplace"))
     return digest.hexdigest()[:32]
@@ -60,17 +62,18 @@ def find_stored(folder: Path, key: str) -> Stored | None:
         images = np.load(entry / "images.npy", mmap_mode="r", allow_pickle=False)
         failures = {int(place): str(why) for place, why in about["failures"]}
         count, resized = int(about["kept"]), int(about["resized"])
+        values = None if about["values"] is None else checked_range(about["values"], images.shape[-1])
     except (OSError, ValueError, KeyError, TypeError, EOFError):
         return None
-    if images.dtype != np.uint8 or images.ndim != 4 or not 0 < count <= len(images):
+    if images.dtype not in (np.uint8, np.uint16) or images.ndim != 4 or not 0 < count <= len(images):
         return None
-    return Stored(images[:count], failures, resized)
+    return Stored(images[:count], failures, resized, values)
 
 
 class Draft:
     """An entry that is being written: an array on the disk, to be filled."""
 
-    def __init__(self, images: "np.memmap[tuple[int, ...], np.dtype[np.uint8]]", entry: Path | None, home: Path):
+    def __init__(self, images: "np.memmap[tuple[int, ...], np.dtype[Any]]", entry: Path | None, home: Path):
         self.images, self._entry, self._home = images, entry, home
 
     def finished(self, stored: Stored) -> Stored:
@@ -79,7 +82,10 @@ class Draft:
             stored.images.flags.writeable = False
             return stored
         self.images.flush()
-        about = {"kept": len(stored.images), "failures": list(stored.failures.items()), "resized": stored.resized}
+        about = {
+            "kept": len(stored.images), "failures": list(stored.failures.items()), "resized": stored.resized,
+            "values": stored.values,
+        }  # fmt: skip
         with open(self._home / "about.json", "w", encoding="utf-8") as file:
             json.dump(about, file)
             file.flush()
@@ -96,18 +102,18 @@ class Draft:
 
 
 @contextmanager
-def draft(folder: Path, key: str | None, shape: tuple[int, ...]) -> Iterator[Draft]:
+def draft(folder: Path, key: str | None, shape: tuple[int, ...], dtype: DTypeLike = np.uint8) -> Iterator[Draft]:
     """A new entry to decode images into; it is removed if the work is not finished.
 
     Without a key the entry cannot be found again: its file is deleted at once, and its space freed after its last use.
     """
-    need = int(np.prod(shape, dtype=np.int64))
+    need = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     home = folder / f"{_DRAFT}{key or 'unnamed'}-{uuid.uuid4().hex[:12]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _remove_stale(folder)
         home.mkdir()
-        images = _allocated(home / "images.npy", shape, need)
+        images = _allocated(home / "images.npy", shape, dtype, need)
         if key is None and os.name == "posix":
             shutil.rmtree(home)
         yield Draft(images, folder / key if key else None, home)
@@ -131,11 +137,13 @@ def in_words(count: int) -> str:
     return f"{amount:.1f} {units[0]}"
 
 
-def _allocated(path: Path, shape: tuple[int, ...], need: int) -> "np.memmap[tuple[int, ...], np.dtype[np.uint8]]":
+def _allocated(
+    path: Path, shape: tuple[int, ...], dtype: DTypeLike, need: int
+) -> "np.memmap[tuple[int, ...], np.dtype[Any]]":
     """A mapped file whose space on the disk is reserved: writing beyond a full disk would kill the process."""
     if shutil.disk_usage(path.parent).free < need:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    images = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
+    images = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
     if hasattr(os, "posix_fallocate"):
         with open(path, "r+b") as file:
             os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)

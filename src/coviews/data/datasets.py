@@ -9,8 +9,9 @@ from PIL import Image
 
 from coviews.data.class_labels import Labels, labels_of_numbers
 from coviews.data.imageset import Broken
+from coviews.data.levels import MOST_CHANNELS, Target, channels_come_first, fitted_array
 from coviews.data.parallel import parallel_map
-from coviews.data.picture_reader import Header, converted, fitted, is_grey, reason
+from coviews.data.picture_reader import Header, header_of, picture_array, reason
 from coviews.errors import CoviewsError
 
 _SAMPLED = 16  # items that decide the size and the colours
@@ -71,26 +72,28 @@ class DatasetImages:
             headers.append(header)
         return headers
 
-    def read(self, index: int, height: int, width: int, channels: int) -> tuple[NDArray[np.uint8], bool]:
+    def read(self, index: int, target: Target) -> tuple[NDArray[Any], bool]:
         """One item."""
-        picture = self._picture(index)
-        if channels == 1 and not self._grey and not is_grey(picture):
+        image = self._image(index)
+        header = _header_of(image)
+        if target.channels == 1 and not self._grey and header.channels != 1:
             raise CoviewsError(
                 f"item {index} of {self.where} has colours, though the first ones have none: give channels=3, or 1"
             )
-        picture = converted(picture, channels)
-        return fitted(picture, height, width), picture.size != (width, height)
+        if np.dtype(target.dtype) == np.uint8 and target.values is None and header.depth is None:
+            raise CoviewsError(f"item {index} of {self.where} has more than 8 bits, though the first ones have not")
+        return picture_array(image, target) if isinstance(image, Image.Image) else fitted_array(image, target)
 
     def _header(self, index: int) -> Header | str:
         try:
-            picture = self._picture(index)
+            image = self._image(index)
         except CoviewsError:
             raise
         except Exception as error:  # a data set may raise anything
             return reason(error)
-        return Header(picture.height, picture.width, is_grey(picture))
+        return _header_of(image)
 
-    def _picture(self, index: int) -> Image.Image:
+    def _image(self, index: int) -> Image.Image | NDArray[Any]:
         """The image of an item; its label is remembered."""
         item = self._dataset[index]
         if isinstance(item, tuple | list) and item:
@@ -100,7 +103,7 @@ class DatasetImages:
         if isinstance(item, Image.Image):
             return item
         try:
-            return Image.fromarray(_pixels(item))
+            return _pixels(item)
         except (TypeError, ValueError) as error:
             raise CoviewsError(f"item {index} of {self.where} is {error}") from error
 
@@ -114,8 +117,15 @@ def is_dataset(data: Any) -> bool:
     )
 
 
-def _pixels(item: Any) -> NDArray[np.uint8]:
-    """The pixels (H, W) or (H, W, 3) of an array or a tensor."""
+def _header_of(image: Image.Image | NDArray[Any]) -> Header:
+    if isinstance(image, Image.Image):
+        return header_of(image)
+    height, width, channels = image.shape
+    return Header(height, width, channels, 8 if image.dtype == np.uint8 else None)
+
+
+def _pixels(item: Any) -> Image.Image | NDArray[Any]:
+    """An array or a tensor as a picture, or as pixels (H, W, C) if it has other channels or more than 8 bits."""
     is_tensor = hasattr(item, "detach") and hasattr(item, "numpy")
     array = item.detach().cpu().numpy() if is_tensor else item
     if not isinstance(array, np.ndarray):
@@ -125,14 +135,20 @@ def _pixels(item: Any) -> NDArray[np.uint8]:
             f"an image of {array.dtype}: leave ToTensor and the normalisation out of its transform, so that it gives "
             "Pillow images or uint8"
         )
-    if array.dtype != np.uint8:
-        raise TypeError(f"an image of {array.dtype}: it must be uint8")
-    first, last = (array.shape[0] in (1, 3), array.shape[-1] in (1, 3)) if array.ndim == 3 else (False, False)
-    if first and (is_tensor or not last):  # if both fit, a tensor has its channels first and an array last
+    if array.dtype not in (np.uint8, np.uint16):
+        raise TypeError(f"an image of {array.dtype}: it must be uint8 or uint16")
+    shape = array.shape
+    # if both fit, a tensor has its channels first and an array last
+    if array.ndim == 3 and channels_come_first(shape[0], shape[-1], prefer_first=is_tensor):
         array = array.transpose(1, 2, 0)
-    if array.ndim not in (2, 3) or (array.ndim == 3 and not (first or last)) or 0 in array.shape:
-        raise ValueError(f"of shape {array.shape}: an image is (H, W), (H, W, C) or (C, H, W), with 1 or 3 channels")
-    return np.ascontiguousarray(array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array)
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] > MOST_CHANNELS) or 0 in shape:
+        raise ValueError(
+            f"of shape {shape}: an image is (H, W), (H, W, C) or (C, H, W), with 1 to {MOST_CHANNELS} channels"
+        )
+    array = np.ascontiguousarray(array if array.ndim == 3 else array[..., None])
+    if array.dtype == np.uint8 and array.shape[2] in (1, 3):
+        return Image.fromarray(array[..., 0] if array.shape[2] == 1 else array)
+    return array
 
 
 def _label(value: Any) -> int | None:

@@ -1,6 +1,9 @@
 """From a source to one array: select, read headers, decode in threads, into memory or onto the disk."""
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,11 +11,14 @@ from numpy.typing import NDArray
 from coviews.console.progress import waiting
 from coviews.data.cache import Stored, cache_key, draft, find_stored, in_words, memory_for_images
 from coviews.data.imageset import Broken, ImageSet
+from coviews.data.levels import Target, ValueRange, range_text, value_range
 from coviews.data.parallel import parallel_map
 from coviews.data.picture_reader import Header, most_common_size, reason
 from coviews.data.request import ImageRequest, listed
 from coviews.data.source import Source
 from coviews.errors import CoviewsError
+
+_SAMPLED = 200  # images whose values are the range of all
 
 
 def decode_images(source: Source, request: ImageRequest) -> ImageSet:
@@ -23,7 +29,9 @@ def decode_images(source: Source, request: ImageRequest) -> ImageSet:
     total = len(indices) + len(source.unreadable)
     if not total:
         raise CoviewsError(f"there is no image in {source.where}")
-    key = None if identity is None else cache_key(identity, request.size, request.channels)
+    key = (
+        None if identity is None else cache_key(identity, request.size, request.channels, request.depth, request.values)
+    )
     stored = None if key is None else find_stored(request.cache, key)
     if stored is None:
         stored = _decoded(source, indices, request, key)
@@ -42,6 +50,8 @@ def decode_images(source: Source, request: ImageRequest) -> ImageSet:
             f"{stored.resized} of {len(indices)} images are not of the most common size, {height} x {width}: "
             "they are resized and cropped to it (give a size to choose another)"
         )
+    if stored.values is not None and request.values is None:
+        request.remarks.append(_range_remark(stored.values, stored.images.dtype))
     readable = np.delete(indices, list(stored.failures))
     labels = source.labels_of(readable)
     return ImageSet(
@@ -50,6 +60,8 @@ def decode_images(source: Source, request: ImageRequest) -> ImageSet:
         None if labels is None else labels.classes,
         None if source.names is None else tuple(source.names[i] for i in readable.tolist()),
         tuple(broken),
+        stored.values,
+        tuple(request.remarks),
     )
 
 
@@ -61,16 +73,23 @@ def _decoded(source: Source, indices: NDArray[np.int64], request: ImageRequest, 
     if not known:
         return Stored(np.empty((0, 1, 1, 1), np.uint8), failures, 0)
     request.check_broken(_broken(source, indices, failures), len(indices) + len(source.unreadable), source.where)
+    request.remarks.extend(_remarks(known))
     height, width = request.size or most_common_size(known)
-    channels = request.channels or (1 if all(header.grey for header in known) else 3)
-    shape = len(indices) - len(failures), height, width, channels
-    need = int(np.prod(shape, dtype=np.int64))
+    target = Target(height, width, _channels(known, request.channels, source.where))
+    depths = {header.depth for header in known}
+    if depths != {8}:
+        target = target._replace(dtype=np.uint8 if request.depth == 8 else np.uint16)
+    if None in depths:
+        deep = [place for place, header in enumerate(headers) if isinstance(header, Header) and header.depth is None]
+        target = target._replace(values=_range(source, indices[deep], target, request))
+    shape = len(indices) - len(failures), *target.shape
+    need = int(np.prod(shape, dtype=np.int64)) * np.dtype(target.dtype).itemsize
     memory = memory_for_images() if request.memory is None else request.memory
     title = request.title("decoding images")
     if memory is None or need <= memory:
-        return _filled(source, indices, failures, np.empty(shape, np.uint8), title)
-    with draft(request.cache, key, shape) as file:
-        stored = _filled(source, indices, failures, file.images, title)
+        return _filled(source, indices, failures, np.empty(shape, target.dtype), target, title)
+    with draft(request.cache, key, shape, target.dtype) as file:
+        stored = _filled(source, indices, failures, file.images, target, title)
         if not len(stored.images):
             return stored  # there is nothing to store
         stored = file.finished(stored)
@@ -78,16 +97,82 @@ def _decoded(source: Source, indices: NDArray[np.int64], request: ImageRequest, 
     return stored
 
 
+def _channels(headers: Sequence[Header], wanted: int | None, where: str) -> int:
+    """The number of channels of all images; by default grey ones among coloured ones become coloured."""
+    counts = Counter(header.channels for header in headers)
+    if wanted is not None:
+        if not any(count == wanted or {count, wanted} == {1, 3} for count in counts):
+            kinds = " or ".join(str(count) for count in sorted(counts))
+            raise CoviewsError(f"the images in {where} have {kinds} channels, and {wanted} are needed")
+        return wanted
+    if len(counts) > 1 and set(counts) != {1, 3}:
+        kinds = ", ".join(f"{n:,} with {channels}" for channels, n in counts.most_common())
+        raise CoviewsError(
+            f"the images in {where} have different numbers of channels ({kinds}): put them into folders of their own"
+        )
+    return max(counts)
+
+
+def _range(source: Source, indices: NDArray[np.int64], target: Target, request: ImageRequest) -> ValueRange:
+    """The range of the values of some of these images, or the range that was given."""
+    if request.values is not None:
+        ranges = set(request.values)
+        if len(request.values) != target.channels and len(ranges) > 1:
+            raise CoviewsError(
+                f"the images in {source.where} have {target.channels} channels, and there are ranges of values for "
+                f"{len(request.values)}"
+            )
+        return request.values if len(request.values) == target.channels else request.values[:1] * target.channels
+    count = min(len(indices), _SAMPLED)
+    sample = indices[np.arange(count) * len(indices) // count]
+    as_they_are = target._replace(dtype=np.float32)
+
+    def values(index: int) -> NDArray[Any] | None:
+        try:
+            return source.read(index, as_they_are)[0]
+        except CoviewsError:
+            raise
+        except Exception:  # it is found to be broken when all are decoded
+            return None
+
+    title = request.title("finding the range of values")
+    images = parallel_map(values, sample.tolist(), title, in_threads=source.in_threads)
+    known = [image for image in images if image is not None]
+    incomplete = sum(not np.isfinite(image).all() for image in known)
+    if incomplete:
+        request.notes.append(
+            f"{incomplete} of {len(known)} images that were looked at in {source.where} have values that are not "
+            "finite (NaN): they become the lowest value"
+        )
+    return value_range(known) if known else ((0.0, 0.0),) * target.channels
+
+
+def _range_remark(values: ValueRange, dtype: Any) -> str:
+    if all(low == high for low, high in values):
+        return f"all values are {values[0][0]:g}: the images show nothing"
+    return range_text(values, dtype)
+
+
+def _remarks(headers: Sequence[Header]) -> list[str]:
+    """What is said of the files: once for each kind, with their number."""
+    counts = Counter(header.remark for header in headers if header.remark)
+    return [f"{n:,} file{'s' if n > 1 else ''}: {remark}" for remark, n in counts.most_common(3)]
+
+
 def _filled(
-    source: Source, indices: NDArray[np.int64], failures: dict[int, str], images: NDArray[np.uint8], title: str
+    source: Source,
+    indices: NDArray[np.int64],
+    failures: dict[int, str],
+    images: NDArray[Any],
+    target: Target,
+    title: str,
 ) -> Stored:
     """Decode into an array with room for all images that have not failed yet; those that fail leave no gap."""
-    height, width, channels = images.shape[1:]
     places = [place for place in range(len(indices)) if place not in failures]
 
     def decode(row: int) -> str | bool:
         try:
-            images[row], resized = source.read(int(indices[places[row]]), height, width, channels)
+            images[row], resized = source.read(int(indices[places[row]]), target)
         except CoviewsError:
             raise
         except Exception as error:  # decoders of damaged files raise anything
@@ -100,7 +185,8 @@ def _filled(
         if to != of:  # in place: a copy might not fit into memory
             images[to] = images[of]
     late = {places[row]: result for row, result in enumerate(results) if isinstance(result, str)}
-    return Stored(images[: len(good)], {**failures, **late}, sum(result is True for result in results))
+    resized = sum(result is True for result in results)
+    return Stored(images[: len(good)], {**failures, **late}, resized, target.values)
 
 
 def _broken(source: Source, indices: NDArray[np.int64], failures: dict[int, str]) -> list[Broken]:

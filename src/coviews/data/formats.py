@@ -59,7 +59,7 @@ class _Folder(Format):
 
     def open(self, data: Any, request: ImageRequest) -> Source:
         with waiting(request.title("looking for images")):
-            return folder_images(_expanded(data))
+            return folder_images(_expanded(data), request.remarks, request.frames)
 
 
 class _ListFile(Format):
@@ -73,7 +73,7 @@ class _ListFile(Format):
 
     def open(self, data: Any, request: ImageRequest) -> Source:
         with waiting(request.title("looking for images")):
-            return listed_images(_expanded(data), request.notes)
+            return listed_images(_expanded(data), request.notes, request.frames)
 
 
 class _ArrayFile(Format):
@@ -143,20 +143,20 @@ class _ImageFile(Format):
     """One file that no other format takes."""
 
     about = "an image file"
-    examples = ("photo.jpg",)
+    examples = ("photo.jpg", "stack.tif", "scan.dcm")
 
     def fits(self, data: Any) -> bool:
         return _is_file(data)
 
     def open(self, data: Any, request: ImageRequest) -> Source:
         path = _expanded(data)
-        return ImageFiles(str(path), path.parent, [path.name])
+        return ImageFiles(str(path), path.parent, [path.name], frames=request.frames)
 
 
 class _Array(Format):
     """An array in memory."""
 
-    about = "a uint8 array (N, H, W) or (N, H, W, C)"
+    about = "an array (N, H, W) or (N, H, W, C)"
 
     def fits(self, data: Any) -> bool:
         return isinstance(data, np.ndarray)
@@ -179,7 +179,9 @@ class _LoadedImages(Format):
             classes = data.classes or tuple(str(i) for i in range(int(data.labels.max(initial=0)) + 1))
             labels = Labels(data.labels, classes)
         batch = as_batch(data.images, "the set", request.notes)
-        return ArrayImages("the set", [batch], labels, data.names, skipped=data.broken)
+        return ArrayImages(
+            "the set", [batch], labels, data.names, skipped=data.broken, are_levels=True, values=data.values
+        )
 
 
 class _PythonDataset(Format):
@@ -221,8 +223,7 @@ def open_data(data: Any, request: ImageRequest) -> Source:
     if isinstance(data, str | os.PathLike):
         raise _nothing_there(os.fspath(data))
     raise CoviewsError(
-        f"images must be a folder, a file, a uint8 array, a data set or a name such as 'shapes', "
-        f"not {type(data).__name__}"
+        f"images must be a folder, a file, an array, a data set or a name such as 'shapes', not {type(data).__name__}"
     )
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.data.levels import ValueRange
+
 Broken = tuple[str, str]  # (name, why it cannot be read)
 
 
@@ -14,22 +16,29 @@ Broken = tuple[str, str]  # (name, why it cannot be read)
 class ImageSet:
     """Images of one size in one array, with their labels and names where these are known."""
 
-    images: NDArray[np.uint8]  # (N, H, W, C), in memory or mapped from a file
+    images: NDArray[Any]  # (N, H, W, C) in uint8 or uint16, in memory or mapped from a file
     labels: NDArray[np.int64] | None = None  # (N,), indices into classes
     classes: tuple[str, ...] | None = None
     names: tuple[str, ...] | None = None  # the files, relative to the folder
     broken: tuple[Broken, ...] = ()  # the images that were skipped, and why
+    values: ValueRange | None = None  # those that became the lowest and highest level, where images were scaled
+    remarks: tuple[str, ...] = ()  # how the files were read, where there was a choice
 
     def __len__(self) -> int:
         return len(self.images)
 
+    @property
+    def depth(self) -> int:
+        """Bits of a level: 8 or 16."""
+        return 8 * self.images.dtype.itemsize
+
     @cached_property
-    def mean(self) -> tuple[int, int, int]:
-        """The mean colour as red, green and blue; all equal for grey images."""
+    def mean(self) -> tuple[int, ...]:
+        """The mean level of each channel; three equal ones for grey images."""
         n, height, width, channels = self.images.shape
         total = self.images.reshape(n, -1).sum(axis=0, dtype=np.uint64).reshape(-1, channels).sum(axis=0)
-        red, green, blue = np.rint(np.resize(total, 3) / (n * height * width)).astype(int).tolist()
-        return red, green, blue
+        count = 3 if channels == 1 else channels
+        return tuple(np.rint(np.resize(total, count) / (n * height * width)).astype(int).tolist())
 
     def subset(self, indices: Any) -> "ImageSet":
         """The images at these indices, in their order (or those where a boolean array is true).
@@ -44,6 +53,7 @@ class ImageSet:
             self.classes,
             None if self.names is None else tuple(self.names[i] for i in rows),
             self.broken,
+            self.values,
         )
 
 

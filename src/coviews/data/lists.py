@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 
 from coviews.data.class_labels import labels_of_texts
 from coviews.data.image_files import ImageFiles
-from coviews.data.picture_reader import extensions
+from coviews.data.image_reader import extensions
 from coviews.errors import CoviewsError
 
 LISTS = (".txt", ".csv", ".tsv")
@@ -16,14 +16,14 @@ _LABELS = ("label", "class", "target")
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
-def listed_images(path: Path, notes: list[str]) -> ImageFiles:
+def listed_images(path: Path, notes: list[str], frames: str | None = None) -> ImageFiles:
     """The files in a list, relative to its folder, with labels if the list has any."""
     names, texts = listed_files(path)
     missing = sum(not text for text in texts)
     if 0 < missing < len(texts):
         notes.append(f"{missing} of {len(texts)} rows of {path} have no label: no labels are used")
     labels = None if missing or not texts else labels_of_texts(texts)
-    return ImageFiles(str(path), path.parent, names, labels)
+    return ImageFiles(str(path), path.parent, names, labels, frames=frames)
 
 
 def listed_files(path: Path) -> tuple[list[str], list[str]]:

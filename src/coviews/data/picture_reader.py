@@ -3,49 +3,79 @@
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 
-_GREY_MODES = ("1", "L", "LA", "La", "I", "F", "I;16", "I;16B", "I;16L", "I;16N")
+from coviews.data.levels import OtherChannels, Target, fitted_array, widened
+
+_DEEP_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
+_GREY_MODES = ("1", "L", "LA", "La", *_DEEP_MODES)
 _NOT_DECODED = ("EPS", "MPEG")  # a program for Ghostscript, and films
 _COMMON = ("JPEG", "PNG")
 _TURNED = (5, 6, 7, 8)  # EXIF orientations that swap width and height
 
 
 class Header(NamedTuple):
-    """The size and colours of an image, known before it is decoded."""
+    """The size, channels and depth of an image, known before it is decoded."""
 
     height: int
     width: int
-    grey: bool
+    channels: int
+    depth: int | None = 8  # bits of its levels; None for values that have to be scaled by the range of the data set
+    remark: str = ""  # what is said of files like it, such as how their pages are read
 
 
-def read_header(file: IO[bytes]) -> Header:
-    """The header of an image file, without decoding it."""
+def picture_header(file: IO[bytes]) -> Header:
+    """The header of an image file that Pillow reads, without decoding it."""
+    file.seek(0)
+    start = file.read(26)
+    file.seek(0)
     with Image.open(file, formats=_formats()) as picture:
         width, height = picture.size
         if _is_turned(picture):
             width, height = height, width
-        return Header(height, width, is_grey(picture))
+        reduced = picture.format == "PNG" and start[24] == 16 and picture.mode not in _DEEP_MODES
+        remark = "of the 16 bits of a colour in PNG files 8 are kept; TIFF files keep all" if reduced else ""
+        return header_of(picture)._replace(height=height, width=width, remark=remark)
 
 
-def read_picture(file: IO[bytes], channels: int) -> Image.Image:
-    """An image file as a Pillow image of mode L or RGB, upright.
+def header_of(picture: Image.Image) -> Header:
+    """The header of a Pillow image, as it lies."""
+    depth = None if picture.mode in _DEEP_MODES else 8
+    return Header(picture.height, picture.width, 1 if picture.mode in _GREY_MODES else 3, depth)
+
+
+def upright_picture(file: IO[bytes]) -> Image.Image:
+    """An image file as a Pillow image, upright.
 
     Pillow must not get the file's name: it would map a plain TIFF file, and garble a rotated one.
     """
+    file.seek(0)
     with Image.open(file, formats=_formats()) as picture:
         picture.load()
-        upright = ImageOps.exif_transpose(picture) if _orientation(picture) != 1 else picture
-        return converted(upright, channels)
+        return ImageOps.exif_transpose(picture) if _orientation(picture) != 1 else picture
 
 
-def is_grey(picture: Image.Image) -> bool:
-    """Whether the mode of a picture has no colours."""
-    return picture.mode in _GREY_MODES
+def picture_array(picture: Image.Image, target: Target) -> tuple[NDArray[Any], bool]:
+    """A Pillow image as the target says, and whether it was resized."""
+    if picture.mode in _DEEP_MODES:
+        return fitted_array(np.asarray(picture)[..., None], target)
+    if target.channels not in (1, 3):
+        raise OtherChannels(header_of(picture).channels, target.channels)
+    picture = converted(picture, target.channels)
+    levels = fitted(picture, target.height, target.width)
+    return widened(levels, target.dtype), picture.size != (target.width, target.height)
+
+
+def check_room(height: int, width: int, bytes_per_pixel: int) -> None:
+    """An error for an image that has no pixels, or is far too large: a damaged header may say anything."""
+    if height < 1 or width < 1:
+        raise ValueError(f"an image of {height} x {width} pixels")
+    if Image.MAX_IMAGE_PIXELS and height * width * bytes_per_pixel > 8 * Image.MAX_IMAGE_PIXELS:
+        raise ValueError(f"an image of {height:,} x {width:,} pixels is too large")
 
 
 def converted(picture: Image.Image, channels: int) -> Image.Image:
@@ -82,8 +112,8 @@ def reason(error: Exception) -> str:
 
 
 @cache
-def extensions() -> frozenset[str]:
-    """The file name extensions of all formats that can be decoded."""
+def picture_extensions() -> frozenset[str]:
+    """The file name extensions of all formats that Pillow can decode."""
     known = _formats()
     return frozenset(ext for ext, name in Image.registered_extensions().items() if name in known)
 

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.data.frames import FRAMES
 from coviews.data.imageset import Broken
+from coviews.data.levels import MOST_CHANNELS, ValueRange, checked_range
 from coviews.data.source import Source
 from coviews.data.subset import choose_subset
-from coviews.errors import CoviewsError
+from coviews.errors import CoviewsError, unknown
 from coviews.ops.images import LARGEST
 
 _NAMED = 3  # broken files that a message names
@@ -33,11 +35,20 @@ class ImageRequest:
     cache: Path
     memory: int | None  # bytes
     progress: bool
+    depth: int | None = None  # 8 or 16 bits, of images that have more than 8
+    values: ValueRange | None = None  # that becomes the range of the levels; by default that of the images
+    frames: str | None = None
     notes: list[str] = field(default_factory=list)  # warnings to show once the images are loaded
+    remarks: list[str] = field(default_factory=list)  # how the images were read, where there was a choice
 
     def __post_init__(self) -> None:
-        if self.channels not in (None, 1, 3):
-            raise CoviewsError(f"channels must be 1 for grey or 3 for colour, not {self.channels!r}")
+        check_channels(self.channels)
+        check_depth_and_frames(self.depth, self.frames)
+        if self.values is not None:
+            try:
+                object.__setattr__(self, "values", checked_range(self.values, len(self.values)))
+            except (TypeError, ValueError) as error:
+                raise CoviewsError(str(error)) from error
         if self.limit is not None and self.limit < 1:
             raise CoviewsError(f"the limit must be at least 1 image, not {self.limit}")
         if not 0 <= self.max_broken <= 1:
@@ -69,6 +80,22 @@ class ImageRequest:
                 f"{len(broken)} of {total} images in {where} are broken, more than the {allowed} that may be "
                 f"(max_broken = {self.max_broken:g}): {listed(broken)}"
             )
+
+
+def check_channels(channels: Any) -> None:
+    """An error for a number of channels that images cannot have."""
+    if channels is not None and (type(channels) is not int or not 1 <= channels <= MOST_CHANNELS):
+        raise CoviewsError(
+            f"channels must be 1 for grey, 3 for colour, or another number up to {MOST_CHANNELS}, not {channels!r}"
+        )
+
+
+def check_depth_and_frames(depth: int | None, frames: str | None) -> None:
+    """An error for a depth or a way to read pages that does not exist."""
+    if depth not in (None, 8, 16):
+        raise CoviewsError(f"the depth must be 8 or 16 bits, not {depth!r}")
+    if frames is not None and frames not in FRAMES:
+        raise unknown("way to read frames", frames, FRAMES)
 
 
 def checked_size(size: Any) -> tuple[int, int] | None:

@@ -1,13 +1,14 @@
 """The interface of everything that images are read from: folders, lists, archives, arrays, data sets."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coviews.data.class_labels import Labels
 from coviews.data.imageset import Broken
+from coviews.data.levels import Target
 from coviews.data.picture_reader import Header
 
 
@@ -42,10 +43,10 @@ class Source(Protocol):
         """Lines of text that change when one of these images changes; None if the source cannot tell."""
 
     def headers(self, indices: NDArray[np.int64], title: str) -> Sequence[Header | str | None]:
-        """The size and colours of each image, or why it cannot be read, or None if it has to be read first."""
+        """The size, channels and depth of each image, or why it cannot be read, or None if it has to be read first."""
 
-    def read(self, index: int, height: int, width: int, channels: int) -> tuple[NDArray[np.uint8], bool]:
-        """One image (H, W, C) of this size, and whether it was resized.
+    def read(self, index: int, target: Target) -> tuple[NDArray[Any], bool]:
+        """One image (H, W, C) as the target says, and whether it was resized.
 
         A CoviewsError means that the whole source is wrong; any other exception, that this image is broken.
         """

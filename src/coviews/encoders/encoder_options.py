@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from coviews.console.options import Int, MaybePath, Text
+from coviews.data.request import check_depth_and_frames
 from coviews.errors import CoviewsError, unknown
 
 EXPORT_FORMATS = ("torchvision", "timm", "state-dict", "onnx")
@@ -14,6 +15,8 @@ class EncoderOptions:
 
     size: Int = None
     """The side of the images in pixels, if not that of the encoder's training."""
+    frames: Text = None
+    """How files of several pages are read: channels, middle or each; by default as in the run."""
     subset: Text = None
     """Only a part: '10%' or a number of images; of a run's own data by default what the run took."""
     data_root: MaybePath = None
@@ -34,6 +37,7 @@ class EncoderOptions:
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise CoviewsError(f"--batch-size must be 1 or more, not {self.batch_size}")
+        check_depth_and_frames(None, self.frames)
 
 
 @dataclass(frozen=True)

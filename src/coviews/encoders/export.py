@@ -129,6 +129,8 @@ def _description(model: OpenedEncoder, format: str) -> dict[str, Any]:
         "features": check_encoder(model.encoder, _size(model), model.channels, model.name),
         "image_size": list(_size(model)),
         "channels": model.channels,
+        "depth": model.depth,
+        "values": model.values,
         "mean": list(mean),
         "std": list(std),
         "coviews": importlib.metadata.version("coviews"),
@@ -139,7 +141,8 @@ def _write_weights(path: Path, model: OpenedEncoder, description: dict[str, Any]
     if path.suffix == ".safetensors":
         save_encoder(
             path, model.encoder, name=model.name, image_size=_size(model), channels=description["channels"],
-            mean=tuple(description["mean"]), std=tuple(description["std"]),
+            mean=tuple(description["mean"]), std=tuple(description["std"]), depth=description["depth"],
+            values=description["values"],
         )  # fmt: skip
     else:
         write_whole(path, lambda file: torch.save(model.encoder.state_dict(), file))

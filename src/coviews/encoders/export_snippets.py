@@ -44,6 +44,7 @@ def weights_snippet(file: Path, encoder: nn.Module, description: dict[str, Any])
     build += [f"encoder.load_state_dict({weights})", "encoder.eval()"]
     feed = [
         f"def features(images):  # {_kind_of_images(description)}",
+        *_scaling(description, "torch"),
         f"    mean = torch.tensor({description['mean']}).view(-1, 1, 1)",
         f"    std = torch.tensor({description['std']}).view(-1, 1, 1)",
         "    with torch.no_grad():",
@@ -62,6 +63,7 @@ def onnx_snippet(file: Path, description: dict[str, Any]) -> str:
         "",
         "",
         f"def features(images):  # {_kind_of_images(description)}",
+        *_scaling(description, "numpy"),
         f"    mean = np.array({description['mean']}, np.float32).reshape(-1, 1, 1)",
         f"    std = np.array({description['std']}, np.float32).reshape(-1, 1, 1)",
         '    return session.run(None, {"images": (images - mean) / std})[0]',
@@ -89,7 +91,7 @@ def _torchvision_lines(name: str, encoder: Any) -> list[str]:
             "encoder.maxpool = torch.nn.Identity()",
         ]
     elif first.in_channels != 3:
-        lines.append(f"encoder.conv1 = torch.nn.Conv2d({shape})  # for grey images")
+        lines.append(f"encoder.conv1 = torch.nn.Conv2d({shape})  # for other channels than red, green and blue")
     return [*lines, "encoder.fc = torch.nn.Identity()  # features instead of classes"]
 
 
@@ -113,6 +115,27 @@ def _quoted(text: object) -> str:
 
 def _kind_of_images(description: dict[str, Any]) -> str:
     height, width = description["image_size"]
-    colours = "grey" if description["channels"] == 1 else "red, green and blue"
-    shape = f"(N, {description['channels']}, {height}, {width})"
-    return f"float32 {shape}, {colours} from 0 to 1 -> (N, {description['features']})"
+    channels = description["channels"]
+    colours = {1: "grey", 3: "red, green and blue"}.get(channels, f"{channels} channels")
+    shape = f"(N, {channels}, {height}, {width})"
+    levels = "the file's own values" if description["values"] is not None else f"{colours} from 0 to 1"
+    return f"float32 {shape}, {levels} -> (N, {description['features']})"
+
+
+def _scaling(description: dict[str, Any], library: str) -> list[str]:
+    """Lines that scale values to 0..1, as in training; none if they are from 0 to 1 already."""
+    if description["values"] is None:
+        return []
+    low, high = ([pair[i] for pair in description["values"]] for i in (0, 1))
+    span = [b - a if b > a else 1.0 for a, b in zip(low, high, strict=True)]
+    if library == "torch":
+        return [
+            f"    low = torch.tensor({low}).view(-1, 1, 1)  # the values that became 0 in training",
+            f"    span = torch.tensor({span}).view(-1, 1, 1)  # and from there to those that became 1",
+            "    images = ((images - low) / span).clamp(0, 1)",
+        ]
+    return [
+        f"    low = np.array({low}, np.float32).reshape(-1, 1, 1)  # the values that became 0 in training",
+        f"    span = np.array({span}, np.float32).reshape(-1, 1, 1)  # and from there to those that became 1",
+        "    images = ((images - low) / span).clip(0, 1)",
+    ]

@@ -33,7 +33,7 @@ def features(
 
     Args:
         encoder: a module that maps each image to a vector, or to a feature map, which is flattened.
-        images: (N, H, W, C) uint8; a memory map is read batch by batch.
+        images: (N, H, W, C) in uint8 or uint16; a memory map is read batch by batch.
         mean: of each channel in 0..1, as in training.
         std: the same for the standard deviation.
         batch: the number of images in a batch.

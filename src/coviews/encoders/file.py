@@ -9,6 +9,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
+from coviews.data.levels import MOST_CHANNELS, ValueRange, checked_range
 from coviews.encoders.architectures import make_encoder
 from coviews.errors import CoviewsError
 from coviews.files.atomic import write_whole
@@ -25,10 +26,25 @@ def save_encoder(
     channels: int,
     mean: tuple[float, ...],
     std: tuple[float, ...],
+    depth: int = 8,
+    values: ValueRange | None = None,
 ) -> None:
-    """Write the encoder, complete or not at all; without a name it can be loaded only into a module like it."""
+    """Write the encoder, complete or not at all; without a name it can be loaded only into a module like it.
+
+    Args:
+        path: the file.
+        encoder: its weights are written.
+        name: of the architecture.
+        image_size: height and width of the images that it was trained on.
+        channels: of these images.
+        mean: of each channel in 0..1.
+        std: the same for the standard deviation.
+        depth: bits of a level of the images, 8 or 16.
+        values: for each channel the values that became the lowest and highest level, if images were scaled.
+    """
     description = {"format": FORMAT, "encoder": name, "image_size": image_size, "channels": channels}
-    text = json.dumps({**description, "mean": mean, "std": std}, sort_keys=True)
+    deep = {"depth": depth, "values": values} if (depth, values) != (8, None) else {}
+    text = json.dumps({**description, **deep, "mean": mean, "std": std}, sort_keys=True)
     weights = {
         k: v.detach().cpu().clone(memory_format=torch.contiguous_format) for k, v in encoder.state_dict().items()
     }
@@ -61,7 +77,7 @@ def load_encoder(path: str | Path, into: nn.Module | None = None) -> nn.Module:
 
 
 def describe_encoder(file: Path) -> dict[str, Any]:
-    """The description in an encoder file: encoder, image_size, channels, mean, std."""
+    """The description in an encoder file: encoder, image_size, channels, depth, values, mean, std."""
     try:
         with safetensors.safe_open(file, framework="numpy") as content:
             metadata = content.metadata() or {}
@@ -71,8 +87,14 @@ def describe_encoder(file: Path) -> dict[str, Any]:
         if description["format"] != FORMAT:
             raise CoviewsError(f"{file} has the format {description['format']!r}, this version reads {FORMAT}")
         height, width = description["image_size"]
-        if not (int(height) > 0 and int(width) > 0 and description["channels"] in (1, 3)):
+        channels = int(description["channels"])
+        description = {"depth": 8, "values": None, **description}
+        if not (
+            int(height) > 0 and int(width) > 0 and 1 <= channels <= MOST_CHANNELS and description["depth"] in (8, 16)
+        ):
             raise CoviewsError(f"{file}: its description is wrong")
+        if description["values"] is not None:
+            description["values"] = checked_range(description["values"], channels)
         [float(x) for x in (*description["mean"], *description["std"])]
     except FileNotFoundError as error:
         raise CoviewsError(f"there is no encoder file {file}; a run has one when its training has ended") from error

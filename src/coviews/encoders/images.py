@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from coviews.data.image_reader import extensions, read_header
+from coviews.data.levels import range_text
 from coviews.data.load import ImageSet, load_images
-from coviews.data.picture_reader import extensions, read_header
 from coviews.encoders.architectures import check_encoder
 from coviews.encoders.encoder_options import EncoderOptions
 from coviews.encoders.open import OpenedEncoder
@@ -38,6 +39,7 @@ def encoder_images(model: OpenedEncoder, data: Any, options: EncoderOptions) -> 
             subset, subset_seed = settings.subset if subset is None else subset, settings.subset_seed
     size = model.size if options.size is None else options.size
     places: dict[str, Any] = {"root": root or "data", "download": options.download, "cache": cache}
+    places |= reading_of(model, options.frames)
     if not own and size is not None:
         _warn_if_fitted(data, (size, size) if isinstance(size, int) else size, model.channels, places)
     try:
@@ -49,12 +51,30 @@ def encoder_images(model: OpenedEncoder, data: Any, options: EncoderOptions) -> 
         if not own:
             raise
         raise CoviewsError(f"cannot load the run's own data: {error}; or give others as --data") from error
+    warn_if_shallow(model, images)
     _, height, width, channels = images.images.shape
     try:
         check_encoder(model.encoder, (height, width), channels, model.name)
     except CoviewsError as error:
         raise CoviewsError(f"{error}; --size sets the side of the images") from error
     return images
+
+
+def reading_of(model: OpenedEncoder, frames: str | None = None) -> dict[str, Any]:
+    """The options of `load_images` by which images are read as those of the encoder's training were.
+
+    frames: how files of several pages are read, if not as in the run.
+    """
+    settings = run_settings(model)
+    frames = frames or (None if settings is None else settings.frames)
+    return {"depth": model.depth, "values": model.values, "frames": frames}
+
+
+def warn_if_shallow(model: OpenedEncoder, images: ImageSet) -> None:
+    """Warn if images of 8 bits are given to an encoder that was trained on deeper ones."""
+    if model.values is not None and images.values is None:
+        text = range_text(model.values, np.uint16).partition(" scaled")[0]
+        warnings.warn(f"the encoder was trained on images with {text}, and these are plain 8-bit images", stacklevel=3)
 
 
 def own_data(model: OpenedEncoder) -> str:
@@ -107,9 +127,9 @@ def _warn_if_fitted(data: Any, size: tuple[int, int], channels: int | None, plac
     shape = _shape_of_one(data, places)
     if shape is None or (shape[:2] == size and channels in (None, shape[2])):
         return
-    before, after = (
-        f"{h} x {w}, {'grey' if c == 1 else 'colour'}" for h, w, c in (shape, (*size, channels or shape[2]))
-    )
+    if channels not in (None, shape[2]) and {channels, shape[2]} != {1, 3}:
+        return  # an error is raised when all images are loaded
+    before, after = (f"{h} x {w}, {channels_text(c)}" for h, w, c in (shape, (*size, channels or shape[2])))
     warnings.warn(f"images that are {before}, are fitted to {after}, as the encoder takes them", stacklevel=3)
 
 
@@ -124,13 +144,18 @@ def _shape_of_one(data: Any, places: dict[str, Any]) -> tuple[int, int, int] | N
     try:
         if os.path.isdir(data):  # without loading: that would look for all files
             header = _first_header(os.fspath(data))
-            return None if header is None else (header.height, header.width, 1 if header.grey else 3)
+            return None if header is None else (header.height, header.width, header.channels)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they are shown when all images are loaded
             height, width, channels = load_images(data, limit=1, **{**places, "download": False}).images.shape[1:]
             return height, width, channels
     except (CoviewsError, OSError):
         return None  # the error is raised when all images are loaded
+
+
+def channels_text(channels: int) -> str:
+    """A number of channels in words."""
+    return {1: "grey", 3: "colour"}.get(channels, f"{channels} channels")
 
 
 def short_name(source: Any) -> str:

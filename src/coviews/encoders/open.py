@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from coviews.compat import import_torchvision
+from coviews.data.levels import MOST_CHANNELS, ValueRange, checked_range
 from coviews.encoders.architectures import SMALL, WIDTHS, make_encoder
 from coviews.encoders.file import describe_encoder, load_encoder
 from coviews.errors import CoviewsError
@@ -34,6 +35,8 @@ class OpenedEncoder:
     normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None  # mean and std; None if not known
     run: Path | None = None  # the folder of its run
     epoch: int | None = None  # the number of complete epochs, if the run has not ended
+    depth: int | None = None  # bits of a level of its training images, if known
+    values: ValueRange | None = None  # that became the lowest and highest level, if its training images were scaled
 
     def untrained(self, size: tuple[int, int], channels: int) -> Callable[[], nn.Module]:
         """A function that makes an encoder of the same architecture with new weights."""
@@ -91,7 +94,11 @@ def _of_run(path: Path) -> OpenedEncoder:
     weights = {k.removeprefix("encoder."): v for k, v in saved["method"].items() if k.startswith("encoder.")}
     _fill(encoder, weights, name, run.checkpoint)
     normalisation = (tuple(start["mean"]), tuple(start["std"]))
-    return OpenedEncoder(encoder, name, size, channels, normalisation, path, epoch=saved["epoch"] - 1)
+    values = start.get("values")
+    return OpenedEncoder(
+        encoder, name, size, channels, normalisation, path, epoch=saved["epoch"] - 1, depth=start.get("depth", 8),
+        values=None if values is None else checked_range(values, channels),
+    )  # fmt: skip
 
 
 def _of_coviews(file: Path, run: Path | None) -> OpenedEncoder:
@@ -101,7 +108,10 @@ def _of_coviews(file: Path, run: Path | None) -> OpenedEncoder:
     encoder = load_encoder(file)
     height, width = description["image_size"]
     normalisation = (tuple(description["mean"]), tuple(description["std"]))
-    return OpenedEncoder(encoder, description["encoder"], (height, width), description["channels"], normalisation, run)
+    return OpenedEncoder(
+        encoder, description["encoder"], (height, width), description["channels"], normalisation, run,
+        depth=description["depth"], values=description["values"],
+    )  # fmt: skip
 
 
 def _needs_python(source: Path) -> CoviewsError:
@@ -135,7 +145,7 @@ def _of_file(file: Path, architecture: str | None, size: int | None) -> OpenedEn
     if size is None:
         stem = weights.get("conv1.weight")
         size = _TINY if stem is not None and stem.shape[-1] == 3 else _FULL
-    encoder = make_encoder(architecture, size, channels if channels in (1, 3) else 3)
+    encoder = make_encoder(architecture, size, channels if 1 <= channels <= MOST_CHANNELS else 3)
     _fill(encoder, weights, architecture, file)
     return OpenedEncoder(encoder, architecture, None, channels, None)
 

@@ -2,29 +2,34 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from coviews.data.levels import MOST_CHANNELS
+from coviews.errors import CoviewsError
 from coviews.ops.images import Images
 
 
 def to_tensors(
     views: Images,
-    mean: Sequence[float] = (0.5, 0.5, 0.5),
-    std: Sequence[float] = (0.25, 0.25, 0.25),
+    mean: Sequence[float] = (0.5,) * MOST_CHANNELS,
+    std: Sequence[float] = (0.25,) * MOST_CHANNELS,
     device: torch.device | str = "cpu",
 ) -> list[Tensor]:
-    """Views (B, V, H, W, C) in uint8 -> V tensors (B, C, H, W) in float32, normalised on the device.
+    """Views (B, V, H, W, C) in uint8 or uint16 -> V tensors (B, C, H, W) in float32, normalised on the device.
 
     Args:
         views: the result of `make_views`.
         mean: of each channel in 0..1, preferably the data set's (see `channel_statistics`).
         std: the same for the standard deviation.
-        device: the device of the tensors; bytes are copied to it, a quarter of the size of floats.
+        device: the device of the tensors; levels are copied to it, which are smaller than floats.
     """
     b, v, h, w = views.shape[:4]
     c = views.shape[4] if views.ndim == 5 else 1
+    if min(len(mean), len(std)) < c:
+        raise CoviewsError(f"images of {c} channels need a mean and a std for each, not {len(mean)} and {len(std)}")
     pixels = torch.from_numpy(views.reshape(b, v, h, w, c)).to(device)
-    scale = torch.tensor(std[:c], device=device).mul(255).reciprocal()
+    scale = torch.tensor(std[:c], device=device).mul(int(np.iinfo(views.dtype).max)).reciprocal()
     shift = -torch.tensor(mean[:c], device=device) / torch.tensor(std[:c], device=device)
     return [torch.addcmul(shift, pixels[:, i].float(), scale).permute(0, 3, 1, 2) for i in range(v)]

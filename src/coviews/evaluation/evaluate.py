@@ -15,7 +15,7 @@ from coviews.console.options import replaced
 from coviews.console.progress import waiting
 from coviews.encoders.architectures import check_encoder
 from coviews.encoders.frozen import device_of
-from coviews.encoders.images import move_to_device, normalisation, run_settings
+from coviews.encoders.images import move_to_device, normalisation, reading_of, run_settings, warn_if_shallow
 from coviews.encoders.open import OpenedEncoder, open_encoder
 from coviews.errors import CoviewsError
 from coviews.evaluation.judge import judge
@@ -109,7 +109,9 @@ def evaluate(
         cache=options.cache or (settings.cache if settings else None),
         download=options.download,
         progress=options.progress,
+        **reading_of(model, options.frames),
     )
+    warn_if_shallow(model, train)
     _, height, width, channels = train.images.shape
     if not own and options.size is None and not Path(str(source)).exists():
         _warn_if_small(model.name, height, width)

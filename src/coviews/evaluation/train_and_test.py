@@ -42,6 +42,7 @@ class TrainAndTest:
         if self.test_data is None:
             return train, None
         _, height, width, channels = train.images.shape
+        where |= {"depth": train.depth, "values": train.values or where.get("values")}  # test images as training images
         return train, load_images(self.test_data, size=(height, width), channels=channels, **where)
 
 

@@ -120,7 +120,7 @@ def _weights_hash(encoder: nn.Module, mean: tuple[float, ...], std: tuple[float,
 
 def _data_hash(images: ImageSet) -> str:
     """A hash of the data without the pixels; each part has a hash of its pixels."""
-    digest = hashlib.sha256(repr((images.images.shape, images.classes)).encode())
+    digest = hashlib.sha256(repr((images.images.shape, images.images.dtype.name, images.classes)).encode())
     if images.labels is not None:
         digest.update(np.ascontiguousarray(images.labels).data)
     for name in images.names or ():
@@ -138,6 +138,8 @@ def _about(
         "encoder_hash": origin["encoder"],
         "image_size": [height, width],
         "channels": channels,
+        "depth": images.depth,
+        "values": images.values,
         "mean": list(mean),
         "std": list(std),
     }

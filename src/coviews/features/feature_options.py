@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 
 from coviews.console.options import MaybePath, Text, check_range
+from coviews.data.shown_channels import check_shown
 from coviews.encoders.encoder_options import EncoderOptions
 from coviews.errors import CoviewsError
 
@@ -43,11 +44,14 @@ class NeighboursOptions(EncoderOptions):
     """Where to write the picture; its extension says which format. An older one is replaced."""
     count: int = 10
     """Neighbours of each."""
+    show_channels: Text = None
+    """The channels that the sheet shows as red, green and blue, such as 3,2,1; by default those of the run."""
     seed: int = 0
     """Chooses the images, if none are given."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range("seed", self.seed, 0, 2**63)
+        check_shown(self.show_channels)
         if self.count < 1:
             raise CoviewsError(f"--count must be at least 1 neighbour, not {self.count}")

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from coviews.console.options import replaced
 from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
+from coviews.data.shown_channels import Shown, picture_levels, shown_channels, shown_text
 from coviews.encoders.features import features
-from coviews.encoders.images import encoder_images, move_to_device, normalisation, own_data, short_name
+from coviews.encoders.images import encoder_images, move_to_device, normalisation, own_data, run_settings, short_name
 from coviews.encoders.open import open_encoder
 from coviews.errors import CoviewsError
 from coviews.evaluation.knn import nearest
@@ -60,9 +61,13 @@ def neighbours(
         if not os.path.exists(path):
             raise CoviewsError(f"there is no image {path}: --query takes image files and folders of them")
     model = open_encoder(run, architecture=options.architecture, size=options.size, download=options.download)
+    settings = run_settings(model)
+    show = options.show_channels or (settings.show_channels if settings is not None else None)
     images = encoder_images(model, data, options)
+    shown = shown_channels(show, images.images.shape[3])
     if paths:
-        queries, files = _read_queries(paths, images)
+        frames = options.frames or (settings.frames if settings is not None else None)
+        queries, files = _read_queries(paths, images, frames)
         source = own_data(model) if data is None else data
         own = [_place_of(file, source, images) for file in files]
     else:
@@ -82,26 +87,32 @@ def neighbours(
     if options.out is None:
         return result
     among = f"among {len(images):,} images" + (f" of {short_name(data)}" if data is not None else "")
+    note = f"the number is the cosine similarity of the encoder's features, {among}"
     sheet = neighbour_sheet(
-        [neighbour_row(result, i, queries.images[i], lines[i], place) for i, place in enumerate(own)],
+        [neighbour_row(result, i, queries.images[i], lines[i], place, shown) for i, place in enumerate(own)],
         title=f"{short_name(run)} · nearest neighbours",
-        note=f"the number is the cosine similarity of the encoder's features, {among}",
+        note="; ".join(filter(None, (note, shown_text(show, images.images.shape[3])))),
     )
     save_picture(sheet, Path(options.out))
     return replace(result, path=Path(options.out))
 
 
-def _read_queries(paths: Sequence[str | os.PathLike[str]], images: ImageSet) -> tuple[ImageSet, list[Path]]:
+def _read_queries(
+    paths: Sequence[str | os.PathLike[str]], images: ImageSet, frames: str | None
+) -> tuple[ImageSet, list[Path]]:
     """The queries, fitted to the size and colours of the images, and the files they come from."""
     _, height, width, channels = images.images.shape
-    pixels: list[NDArray[np.uint8]] = []
+    pixels: list[NDArray[Any]] = []
     files: list[Path] = []
     for path in paths:
         folder = Path(path) if os.path.isdir(path) else Path(path).parent
         with warnings.catch_warnings():
             if not os.path.isdir(path):
                 warnings.simplefilter("ignore")
-            loaded = load_images(os.path.join(".", path), size=(height, width), channels=channels, limit=MOST_ROWS)
+            loaded = load_images(
+                os.path.join(".", path), size=(height, width), channels=channels, limit=MOST_ROWS, depth=images.depth,
+                values=images.values, frames=frames,
+            )  # fmt: skip
         if loaded.names is None:
             raise CoviewsError(f"{path} is no image: --query takes image files and folders of them")
         pixels += list(loaded.images)
@@ -138,15 +149,21 @@ def without_own(
 
 
 def neighbour_row(
-    result: Neighbours, i: int, pixels: NDArray[np.uint8], lines: tuple[str, ...], place: int | None
+    result: Neighbours,
+    i: int,
+    pixels: NDArray[Any],
+    lines: tuple[str, ...],
+    place: int | None,
+    shown: Shown | None = None,
 ) -> NeighbourRow:
     """The row of query `i` on the sheet; its class is known if it is one of the images, at `place`."""
     images, labels = result.images, result.images.labels
     tiles = []
     for j, similarity in zip(result.indices[i], result.similarities[i], strict=True):
         same = None if place is None or labels is None else bool(labels[j] == labels[place])
-        tiles.append(Neighbour(images.images[j], (f"{similarity:.3f}", *image_lines(images, int(j))), same))
-    return NeighbourRow(Neighbour(pixels, lines), tiles)
+        pixels_of_one = picture_levels(images.images[j], shown)
+        tiles.append(Neighbour(pixels_of_one, (f"{similarity:.3f}", *image_lines(images, int(j))), same))
+    return NeighbourRow(Neighbour(picture_levels(pixels, shown), lines), tiles)
 
 
 def image_lines(images: ImageSet, i: int) -> tuple[str, ...]:

@@ -11,12 +11,14 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from coviews.ops.kernels import color, filters, geometry, tone
+from coviews.ops.kernels import color, filters, geometry, noise, tone
 
 Parameters = tuple[float, ...]
+PixelType = np.dtype[Any] | type[np.uint8 | np.uint16] | str
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,20 @@ class Op:
     unit: str = ""
     paper: bool = False  # one of the paper's sixteen
     variant_of: str = ""  # the operation that takes its place in the space `all`
+    pointwise: bool = False  # the kernel changes each byte by itself, whatever the others are
+    needs_rgb: bool = False  # it mixes red, green and blue; images of one channel stay as they are
+    eight_bits: bool = False  # it exists for uint8 images only
+    optional: bool = False  # not in the space `all`
+    table: Callable[..., None] | None = None  # like a kernel, but writes what becomes of each of 256 bytes, by channel
 
     @property
     def magnitude(self) -> bool:
         """Whether the level has a meaning."""
         return self.low != self.high
+
+    def fits(self, channels: int, dtype: PixelType) -> bool:
+        """Whether it can be applied to images of this many channels and this type."""
+        return (not self.needs_rgb or channels in (1, 3)) and (not self.eight_bits or np.dtype(dtype) == np.uint8)
 
     @property
     def effect(self) -> str:
@@ -137,22 +148,27 @@ _ROWS = (
     Op("TranslateX", geometry.affine, _translate_x, -0.45, 0.45, 0.0, paper=True),
     Op("TranslateY", geometry.affine, _translate_y, -0.45, 0.45, 0.0, paper=True),
     Op("Rotate", geometry.affine, _rotate, -30.0, 30.0, 0.0, "deg", paper=True),
-    Op("AutoContrast", tone.autocontrast, _value, paper=True),
-    Op("Invert", tone.invert, _value, paper=True),
-    Op("Equalize", tone.equalize, _value, paper=True),
-    Op("Solarize", tone.solarize, _value, 0.0, 256.0, 256.0, paper=True),
-    Op("Posterize", tone.posterize, _whole, 4.0, 8.0, 8.0, "bits", paper=True),
-    Op("Contrast", tone.contrast, _value, 0.1, 1.9, 1.0, paper=True),
-    Op("Color", color.color, _value, 0.1, 1.9, 1.0, paper=True),
-    Op("Brightness", tone.brightness, _value, 0.1, 1.9, 1.0, paper=True),
+    Op("AutoContrast", tone.autocontrast, _value, paper=True, table=tone.autocontrast_table, eight_bits=True),
+    Op("Invert", tone.invert, _value, paper=True, pointwise=True),
+    Op("Equalize", tone.equalize, _value, paper=True, table=tone.equalize_table, eight_bits=True),
+    Op("Solarize", tone.solarize, _value, 0.0, 256.0, 256.0, paper=True, pointwise=True),
+    Op("Posterize", tone.posterize, _whole, 4.0, 8.0, 8.0, "bits", paper=True, pointwise=True, eight_bits=True),
+    Op("Contrast", tone.contrast, _value, 0.1, 1.9, 1.0, paper=True, table=tone.contrast_table),
+    Op("Color", color.color, _value, 0.1, 1.9, 1.0, paper=True, needs_rgb=True),
+    Op("Brightness", tone.brightness, _value, 0.1, 1.9, 1.0, paper=True, pointwise=True),
     Op("Sharpness", filters.sharpness, _value, 0.1, 1.9, 1.0, paper=True),
     Op("Cutout", geometry.cutout, _cutout, 0.0, 0.2, 0.0, paper=True),
     Op("Identity", geometry.identity, _value, paper=True),
     # the hand-tuned recipe of SimCLR
-    Op("Saturation", color.color, _value, 0.6, 1.4, 1.0, variant_of="Color"),
-    Op("Hue", color.hue, _hue, -0.1, 0.1),  # converting to HSV and back changes a little even at 0
-    Op("Grayscale", color.grayscale, _value),
+    Op("Saturation", color.color, _value, 0.6, 1.4, 1.0, variant_of="Color", needs_rgb=True),
+    # converting to HSV and back changes a little even at 0
+    Op("Hue", color.hue, _hue, -0.1, 0.1, needs_rgb=True, eight_bits=True),
+    Op("Grayscale", color.grayscale, _value, needs_rgb=True),
     Op("Blur", filters.blur, _blur, 0.1, 2.0, unit="px"),  # even 0.1 changes a little
+    # for images of many channels
+    Op("Noise", noise.noise, _value, 0.0, 0.1, 0.0, optional=True),
+    Op("ChannelDrop", noise.drop_channel, _value, optional=True),
+    Op("ChannelGain", noise.channel_gain, _value, 0.0, 0.3, 0.0, optional=True),
     # translation by whole pixels, as torchvision does it: by a fraction of the side, and by pixels
     Op("ShiftX", geometry.affine, _shift_x, -150 / 331, 150 / 331, 0.0, variant_of="TranslateX"),
     Op("ShiftY", geometry.affine, _shift_y, -150 / 331, 150 / 331, 0.0, variant_of="TranslateY"),
@@ -164,10 +180,11 @@ OPS: dict[str, Op] = {row.name: row for row in _ROWS}
 
 def operations_table() -> tuple[list[str], list[list[str]]]:
     """Every operation, for the docs: the heads of the columns, and a row of text for each."""
-    heads = ["operation", "range of v", "what it does", "no effect at"]
+    heads = ["operation", "range of v", "what it does", "no effect at", "only for"]
     rows = []
     for name, op in OPS.items():
         values = f"{op.low:g} .. {op.high:g} {op.unit}".rstrip() if op.magnitude else ""
         neutral = "" if op.neutral is None else f"{op.neutral:g}"
-        rows.append([name, values, op.effect, neutral])
+        limits = ["1 or 3 channels"] * op.needs_rgb + ["8 bits"] * op.eight_bits
+        rows.append([name, values, op.effect, neutral, ", ".join(limits)])
     return heads, rows

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
+from coviews.ops.kernels.arithmetic import random_bits
 
 AREA = (0.2, 1.0)  # the least and largest area of a random crop
 RATIO = (3 / 4, 4 / 3)  # its least and largest aspect
@@ -144,8 +145,4 @@ def _crop_box(seed, h, w, settings, fixed_area):  # type: ignore[no-untyped-def]
 @numba.njit
 def _uniform(seed, index):  # type: ignore[no-untyped-def]
     """The number `index`, in 0..1, of the random stream of a seed (splitmix64)."""
-    z = seed + np.uint64(index + 1) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    return np.float64(random_bits(seed, index) >> np.uint64(11)) * (1.0 / 9007199254740992.0)

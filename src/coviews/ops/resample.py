@@ -1,17 +1,18 @@
 """The crop: a part of an image, resampled to the view's size by Pillow's bilinear filter, byte for byte.
 
 Where it shrinks, the filter widens as Pillow's does (antialiasing). Flips and quarter turns move pixels only.
+Weights are fixed point for images of 8 bits and double precision for those of 16 bits, as in Pillow.
 `place` has the signature of a kernel (see kernels/__init__.py), so the engine calls it by its address as well.
 """
 
 import functools
-from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import carray, njit, types
-from numba.extending import intrinsic
+from numba.extending import overload
 from PIL import Image
+
+from coviews.ops.kernels.transpose import TILE, transpose
 
 # p of `place`: the box (left, top, right, bottom) in pixels, the view's height and width, flips and quarter turns, and
 # whether rows are resampled before columns
@@ -19,7 +20,6 @@ BOX, HEIGHT, WIDTH, FLIP, FLIP_VERTICAL, TURNS, ROWS_FIRST, PLACE_SLOTS = 0, 4, 
 
 BITS = 22  # weights are fixed point with this many bits after the point
 BLOCK = 128  # rows that are transposed at a time: they stay in the cache
-TILE = 16  # bytes a side of what is transposed at once
 
 i32, u32, u8 = np.int32, np.uint32, np.uint8
 HALF = i32(1 << (BITS - 1))
@@ -44,13 +44,13 @@ def place(src, dst, h, w, c, p):
     q = carray(p, PLACE_SLOTS)
     oh, ow, turns = int(q[HEIGHT]), int(q[WIDTH]), int(q[TURNS])
     image, out = carray(src, (h, w * c)), carray(dst, (oh, ow * c))
-    straight = out if turns == 0 else np.empty((oh, ow * c), u8)
-    start_x, count_x, weights_x = _ranges(q[BOX], q[BOX + 2], w, ow, q[FLIP] != 0)
-    start_y, count_y, weights_y = _ranges(q[BOX + 1], q[BOX + 3], h, oh, q[FLIP_VERTICAL] != 0)
-    # each pass rounds to bytes, and the first one makes only what the second one needs
+    straight = out if turns == 0 else np.empty((oh, ow * c), image.dtype)
+    start_x, count_x, weights_x = _ranges(q[BOX], q[BOX + 2], w, ow, q[FLIP] != 0, image)
+    start_y, count_y, weights_y = _ranges(q[BOX + 1], q[BOX + 3], h, oh, q[FLIP_VERTICAL] != 0, image)
+    # each pass rounds to whole numbers, and the first one makes only what the second one needs
     if q[ROWS_FIRST] != 0:
         left, right = _extent(start_x, count_x)
-        between = np.empty((oh, (right - left) * c), u8)
+        between = np.empty((oh, (right - left) * c), image.dtype)
         _resize_rows(image, 0, left * c, between, start_y, count_y, weights_y)
         _resize_columns(between, 0, oh, left, c, straight, start_x, count_x, weights_x)
     else:
@@ -58,7 +58,7 @@ def place(src, dst, h, w, c, p):
         if bottom - top < TILE <= h:  # a whole tile is faster than fewer rows
             top = min(top, h - TILE)
             bottom = top + TILE
-        between = np.empty((bottom - top, ow * c), u8)
+        between = np.empty((bottom - top, ow * c), image.dtype)
         _resize_columns(image, top, bottom - top, 0, c, between, start_x, count_x, weights_x)
         _resize_rows(between, top, 0, straight, start_y, count_y, weights_y)
     if turns != 0:
@@ -67,9 +67,12 @@ def place(src, dst, h, w, c, p):
 
 @njit
 def _resize_rows(image, top, left, out, start, count, weights):
-    """Each new row is the weighted mean of a range of old ones, from the byte `left` on; the first has number `top`."""
+    """Each new row is the weighted mean of a range of old ones, from the value `left` on; the first is number `top`."""
     for y in range(out.shape[0]):
-        _weigh(image, start[y] - top, left, count[y], weights[y], out[y])
+        if image.itemsize == 1:
+            _weigh(image, start[y] - top, left, count[y], weights[y], out[y])
+        else:
+            _weigh_exactly(image, start[y] - top, left, count[y], weights[y], out[y])
 
 
 @njit
@@ -78,14 +81,14 @@ def _resize_columns(image, top, rows, origin, c, out, start, count, weights):
     left, right = _extent(start, count)
     blocks = (rows + BLOCK - 1) // BLOCK
     n = (rows + blocks - 1) // blocks
-    columns, resized = np.empty(((right - left) * c, n), u8), np.empty((out.shape[1], n), u8)
+    columns, resized = np.empty(((right - left) * c, n), image.dtype), np.empty((out.shape[1], n), image.dtype)
     # the channels of a column are neighbours, so their rows are one long row
     long, resized_long = columns.reshape(right - left, c * n), resized.reshape(start.size, c * n)
     for y in range(0, rows, n):
         present = min(n, rows - y)
-        _transpose(image, top + y, (left - origin) * c, present, columns.shape[0], columns, 0)
+        transpose(image, top + y, (left - origin) * c, present, columns.shape[0], columns, 0)
         _resize_rows(long, left, 0, resized_long, start, count, weights)
-        _transpose(resized, 0, 0, out.shape[1], present, out, y)
+        transpose(resized, 0, 0, out.shape[1], present, out, y)
 
 
 @njit
@@ -114,6 +117,18 @@ def _weigh(source, first, left, n, weights, out):
         _add(source[first + i, left:right], weights[i], total)
     for x in range(out.size):
         out[x] = u8(total[x] >> BITS)
+
+
+@njit
+def _weigh_exactly(source, first, left, n, weights, out):
+    """The same in double precision, added up from the first row to the last."""
+    total = np.zeros(out.size)
+    for i in range(n):
+        row, weight = source[first + i, left : left + out.size], weights[i]
+        for x in range(out.size):
+            total[x] += row[x] * weight
+    for x in range(out.size):
+        out[x] = i32(total[x] + 0.5)
 
 
 @njit
@@ -156,12 +171,13 @@ def _extent(start, count):
 
 
 @njit
-def _ranges(low, high, size, n, mirrored):
-    """For each of n new positions: the first old one that counts, how many do, and their weights."""
+def _ranges(low, high, size, n, mirrored, image):
+    """For each of n new positions: the first old one that counts, how many do, and their weights for such an image."""
     scale = (high - low) / n
     support = max(scale, 1.0)
     most = int(np.ceil(support)) * 2 + 1
-    start, count, weights = np.empty(n, i32), np.empty(n, i32), np.empty((n, most), i32)
+    start, count, weights = np.empty(n, i32), np.empty(n, i32), _new_weights(image, n, most)
+    unit, half = (float(1 << BITS), 0.5) if image.itemsize == 1 else (1.0, 0.0)
     if scale <= 1.0:  # as below, with two old positions or one
         for position in range(n):
             center = low + (position + 0.5) * scale
@@ -170,7 +186,7 @@ def _ranges(low, high, size, n, mirrored):
             b = max(1.0 - abs(first + 1 - center + 0.5), 0.0) if first + 1 < size else 0.0
             x = n - 1 - position if mirrored else position
             start[x], count[x] = first, 2 if first + 1 < size else 1
-            weights[x, 0], weights[x, 1] = i32(0.5 + a / (a + b) * (1 << BITS)), i32(0.5 + b / (a + b) * (1 << BITS))
+            weights[x, 0], weights[x, 1] = half + a / (a + b) * unit, half + b / (a + b) * unit
         return start, count, weights
     exact = np.empty(most)
     for position in range(n):
@@ -184,54 +200,20 @@ def _ranges(low, high, size, n, mirrored):
         x = n - 1 - position if mirrored else position
         start[x], count[x] = first, last - first
         for i in range(last - first):
-            weights[x, i] = i32(0.5 + exact[i] / total * (1 << BITS))
+            weights[x, i] = half + exact[i] / total * unit
     return start, count, weights
 
 
-@njit
-def _transpose(source, y, x, rows, columns, out, top):
-    """out[top + j, i] = source[y + i, x + j] for all i below `rows` and j below `columns`."""
-    if rows < TILE or columns < TILE:
-        for j in range(columns):
-            for i in range(rows):
-                out[top + j, i] = source[y + i, x + j]
-        return
-    width, out_width = source.shape[1], out.shape[1]
-    begin, out_begin = source.ctypes.data + y * width + x, out.ctypes.data + top * out_width
-    for tile_y in range(0, rows, TILE):
-        i = min(tile_y, rows - TILE)  # the last tile overlaps the one before
-        for tile_x in range(0, columns, TILE):
-            j = min(tile_x, columns - TILE)
-            _transpose_tile(begin + i * width + j, width, out_begin + j * out_width + i, out_width)
+def _new_weights(image, n, most):
+    """An array for weights: fixed point for images of 8 bits, double precision for others."""
+    raise NotImplementedError  # numba compiles what `_typed_weights` gives
 
 
-def _transposed_tile(typingctx, source, width, out, out_width):
-    """16 x 16 bytes at an address are written with rows and columns exchanged; four times, rows are interleaved."""
-
-    def generate(context, builder, signature, args):
-        row = ir.VectorType(ir.IntType(8), TILE)
-
-        def pointer(address, stride, i):
-            offset = builder.mul(stride, ir.Constant(stride.type, i))
-            return builder.inttoptr(builder.add(address, offset), row.as_pointer())
-
-        def interleaved(one, other, first):
-            pairs = [ir.Constant(ir.IntType(32), v) for i in range(first, first + TILE // 2) for v in (i, TILE + i)]
-            mask = ir.Constant(ir.VectorType(ir.IntType(32), TILE), pairs)
-            return builder.shuffle_vector(one, other, mask)
-
-        rows = [builder.load(pointer(args[0], args[1], i), align=1) for i in range(TILE)]
-        for _ in range(4):
-            halves = zip(rows[: TILE // 2], rows[TILE // 2 :], strict=True)
-            rows = [interleaved(a, b, first) for a, b in halves for first in (0, TILE // 2)]
-        for i, value in enumerate(rows):
-            builder.store(value, pointer(args[2], args[3], i), align=1)
-        return context.get_dummy_value()
-
-    return types.void(*[types.intp] * 4), generate
-
-
-_transpose_tile: Any = intrinsic(_transposed_tile)
+@overload(_new_weights)
+def _typed_weights(image, n, most):
+    if image.dtype == types.uint8:
+        return lambda image, n, most: np.empty((n, most), np.int32)
+    return lambda image, n, most: np.empty((n, most), np.float64)
 
 
 @njit

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.kernels.layout import PARAMETERS
-from coviews.ops.operations import OPS, Op
+from coviews.ops.operations import OPS, Op, PixelType
 
 STANDARD = "all"  # the default space
 MOST = 4096  # levels: the kernel parameters of all of them are computed for each image size
@@ -68,6 +68,20 @@ class Space:
             if name.lower() == op.lower():
                 return i
         raise unknown("operation", op, self.ops)
+
+    def unfit(self, channels: int, dtype: PixelType) -> tuple[str, ...]:
+        """The operations that images of this many channels and this type do not allow."""
+        return tuple(row.name for row in self.rows if not row.fits(channels, dtype))
+
+    @functools.cache  # noqa: B019 - there are few spaces, and they live as long as the program
+    def fitting(self, channels: int, dtype: PixelType) -> "Space":
+        """The space without the operations that do not fit such images; itself if all fit."""
+        unfit = self.unfit(channels, dtype)
+        if not unfit:
+            return self
+        kept = [i for i, op in enumerate(self.ops) if op not in unfit]
+        name = f"{self.name} for {channels} x {np.dtype(dtype)}"
+        return Space(name, tuple(self.ops[i] for i in kept), self.values[kept])
 
     def nearest_level(self, op: int, value: float) -> int:
         """The level whose value is closest; the last of several that are equally close."""
@@ -163,8 +177,17 @@ def _further_ranges() -> Ranges:
 
 
 def _all_ranges() -> Ranges:
-    """Every operation of the table, without variants of others."""
-    return {name: (row.low, row.high) for name, row in OPS.items() if not row.variant_of}
+    """Every operation of the table, without variants of others and optional ones."""
+    return {name: (row.low, row.high) for name, row in OPS.items() if not row.variant_of and not row.optional}
+
+
+def _channels_ranges() -> Ranges:
+    """What makes sense for images of any number of channels."""
+    names = (
+        "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Contrast", "Brightness", "Blur", "Cutout",
+        "Noise", "ChannelDrop", "ChannelGain", "Identity",
+    )  # fmt: skip
+    return {name: (OPS[name].low, OPS[name].high) for name in names}
 
 
 # the spaces whose levels divide a range evenly; from the table as it is when the space is asked for
@@ -174,8 +197,14 @@ _RANGES: dict[str, Callable[[], Ranges]] = {
     "simclr-wide": lambda: _simclr_ranges(0.1, 1.9, 0.45),
     "all": _all_ranges,
     "factors": lambda: _simclr_ranges(0.6, 1.4, 0.1) | _further_ranges(),
+    "channels": _channels_ranges,
 }
 SPACES = (*_RANGES, "randaugment", "trivialaugment")
+
+
+def standard_space(channels: int, dtype: PixelType) -> str:
+    """The name of the default space for images of this many channels and this type."""
+    return STANDARD if channels in (1, 3) and np.dtype(dtype) == np.uint8 else "channels"
 
 
 def space(name: str, levels: int | None = None) -> Space:

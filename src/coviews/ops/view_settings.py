@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coviews.ops.engine import GREY, make_view_groups, make_views
-from coviews.ops.images import Images, channel_statistics
+from coviews.ops.engine import make_view_groups, make_views
+from coviews.ops.images import Images, channel_statistics, value_limit
 from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan, Size
 
@@ -22,8 +22,8 @@ class ViewSettings:
     """How views are cut out of their image, flipped and turned."""
     sizes: tuple[Size, ...] = ()
     """The height and width of each view; those of the image if empty."""
-    fill: tuple[int, int, int] = GREY
-    """The colour of a cutout; the mean of the data set is a good choice."""
+    fill: tuple[int, ...] | None = None
+    """The colour of a cutout, a value for each channel; the mean of the data set is a good choice. Grey if None."""
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
     """The mean of each channel in 0..1, for the normalisation."""
     std: tuple[float, ...] = (0.25, 0.25, 0.25)
@@ -35,8 +35,8 @@ class ViewSettings:
     def of(cls, images: Images, **changes: Any) -> "ViewSettings":
         """Settings with the fill colour and the normalisation of these images."""
         mean, std = (tuple(round(x, 6) for x in s) for s in channel_statistics(images))
-        red, green, blue = (round(255 * m) for m in (mean if len(mean) == 3 else mean * 3))
-        return cls(**{"fill": (red, green, blue), "mean": mean, "std": std, **changes})
+        fill = tuple(round(value_limit(images) * m) for m in mean)
+        return cls(**{"fill": fill, "mean": mean, "std": std, **changes})
 
     def plan(
         self, source: "ViewSource | Subpolicies", n: int, image_size: Size, generator: np.random.Generator

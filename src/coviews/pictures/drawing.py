@@ -4,11 +4,13 @@ import io
 from bisect import bisect_right
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from coviews.data.shown_channels import Shown, picture_levels
 from coviews.errors import CoviewsError
 from coviews.files.atomic import write_whole
 
@@ -63,9 +65,15 @@ def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     return ImageFont.load_default(size)
 
 
-def tile(image: NDArray[np.uint8], side: int) -> Image.Image:
+def as_picture(image: NDArray[Any], shown: Shown | None = None) -> Image.Image:
+    """An image (H, W, C) of any depth as a picture, grey or in colour; `shown` are the channels that it shows."""
+    levels = picture_levels(image, shown)
+    return Image.fromarray(np.ascontiguousarray(levels[..., 0] if levels.shape[-1] == 1 else levels))
+
+
+def tile(image: NDArray[Any], side: int, shown: Shown | None = None) -> Image.Image:
     """An image (H, W, C) as a picture whose longer side is about `side`."""
-    picture = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).convert("RGB")
+    picture = as_picture(image, shown).convert("RGB")
     size = tile_size(image.shape[0], image.shape[1], side)
     larger = size[0] > picture.width
     return picture.resize(size, Image.Resampling.NEAREST if larger else Image.Resampling.LANCZOS)

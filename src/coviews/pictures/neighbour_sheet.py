@@ -33,7 +33,7 @@ _SAME, _OTHER = "#0072b2", "#e69f00"  # blue and orange, which colour-blind peop
 class Neighbour(NamedTuple):
     """One tile of the sheet."""
 
-    image: NDArray[np.uint8]  # (H, W, C)
+    image: NDArray[np.uint8]  # (H, W, 1) or (H, W, 3)
     lines: tuple[str, ...]  # the text below it
     same: bool | None = None  # whether it is of the query's class; None if unknown
 

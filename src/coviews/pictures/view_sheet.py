@@ -1,12 +1,12 @@
 """Contact sheets: images, pairs of their views, and below each view the operations applied to it."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from coviews.data.shown_channels import Shown
 from coviews.errors import CoviewsError
 from coviews.ops.plan import Plan
 from coviews.pictures.drawing import (
@@ -24,7 +24,7 @@ from coviews.pictures.drawing import (
     write,
 )
 
-Images = NDArray[np.uint8]
+Images = NDArray[Any]
 Draw = Callable[[Images], tuple[Images, Plan]]
 
 _TILE = 160  # the largest side of a tile
@@ -47,27 +47,29 @@ def contact_sheet(
     title: str = "",
     note: str = "",
     captions: Sequence[str] | None = None,
+    shown: Shown | None = None,
 ) -> Image.Image:
     """Lay out a row for each image: the image itself, then its views, which are drawn several times.
 
     Args:
-        images: (B, H, W, C), uint8, of one or three channels.
+        images: (B, H, W, C), of 8 or 16 bits.
         draw: makes views (B, V, H, W, C) of the images, and returns them with the subpolicies as applied.
         pairs: how many times the views are drawn.
         title: the first line.
         note: a smaller line below it.
         captions: the text under each image, such as its class.
+        shown: the channels to show; by default the first three, or the first one if there are fewer.
     """
     if pairs < 1:
         raise CoviewsError(f"a sheet needs at least 1 pair of views, not {pairs}")
     width = max(_COLUMN, tile_size(images.shape[1], images.shape[2], _TILE)[0])
     names = captions or [""] * len(images)
-    columns = [[[_tile(image, [name], width)] for image, name in zip(images, names, strict=True)]]
+    columns = [[[_tile(image, [name], width, shown)] for image, name in zip(images, names, strict=True)]]
     for _ in range(pairs):
         views, subpolicies = draw(images)
         columns.append(
             [
-                [_tile(view, steps, width) for view, steps in zip(row, view_steps(text), strict=True)]
+                [_tile(view, steps, width, shown) for view, steps in zip(row, view_steps(text), strict=True)]
                 for row, text in zip(views, subpolicies.texts(), strict=True)
             ]
         )
@@ -121,5 +123,5 @@ def _lay_out(rows: list[list[list[_Tile]]], heads: list[str], column: int, title
     return sheet
 
 
-def _tile(image: Images, steps: list[str], width: int) -> _Tile:
-    return _Tile(tile(image, _TILE), [line for step in steps for line in wrapped(step, TEXT, width)])
+def _tile(image: Images, steps: list[str], width: int, shown: Shown | None) -> _Tile:
+    return _Tile(tile(image, _TILE, shown), [line for step in steps for line in wrapped(step, TEXT, width)])

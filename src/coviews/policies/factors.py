@@ -75,7 +75,8 @@ FACTORS: dict[str, Factor] = {
     ),
     "colour": Factor(
         "colour", "Is it the same thing in another colour?",
-        "change colours", "keep colour as it is", ("Saturation", "Hue"), 0.8, colour=True, also=("Color",),
+        "change colours", "keep colour as it is", ("Saturation", "Hue"), 0.8, colour=True,
+        also=("Color", "ChannelDrop", "ChannelGain"),
     ),
     "tone": Factor(
         "tones", "Can it be recognised in a negative, or in very few tones?",
@@ -88,7 +89,7 @@ FACTORS: dict[str, Factor] = {
     ),
     "blur": Factor(
         "sharpness", "Can it be recognised without fine detail?", "blur and sharpen", "do not blur",
-        ("Blur", "Sharpness"),
+        ("Blur", "Sharpness"), also=("Noise",),
     ),
     "cutout": Factor(
         "a hidden patch", "Can it be recognised if a patch is hidden?", "hide a patch", "hide no patch", ("Cutout",),

@@ -2,12 +2,13 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from coviews.errors import CoviewsError, unknown
+from coviews.ops.operations import PixelType
 from coviews.ops.space import FINE, STANDARD, Space, space
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
@@ -54,7 +55,10 @@ def _recipe_space() -> Space:
 
 @dataclass(frozen=True)
 class SimCLRRecipe:
-    """The hand-tuned recipe: with p = 0.8 four colour changes in any order, then grey with p = 0.2."""
+    """The hand-tuned recipe: with p = 0.8 four colour changes in any order, then grey with p = 0.2.
+
+    What the space does not have is left out.
+    """
 
     views: int = 2
     jitter: float = 0.8
@@ -140,6 +144,30 @@ def view_source(name: str, **options: object) -> ViewSource:
             raise unknown(f"option of {name!r}", option, allowed)
         _check_option(option, options[option])
     return FIXED[name](**options)
+
+
+def takes_option(name: str, option: str) -> bool:
+    """Whether a fixed view source has this option."""
+    return option in inspect.signature(FIXED[name]).parameters
+
+
+def fitted_source(source: ViewSource, channels: int, dtype: PixelType) -> ViewSource:
+    """A view source for images of this many channels and this type: a fixed one without operations that do not fit.
+
+    A policy that was learned with such operations is an error.
+    """
+    own, pixels = getattr(source, "space", None), np.dtype(dtype)
+    unfit = own.unfit(channels, pixels) if isinstance(own, Space) else ()
+    if not unfit:
+        return source
+    if hasattr(source, "kind") or not is_dataclass(source):  # it was learned, or is of a kind of its own
+        raise CoviewsError(
+            f"the policy has operations that {channels} channels of {pixels.itemsize * 8} bits do not allow "
+            f"({', '.join(unfit)}): use one that was learned on such images"
+        )
+    assert isinstance(own, Space)
+    fitted: ViewSource = replace(source, space=own.fitting(channels, pixels))
+    return fitted
 
 
 def _check_option(name: str, value: object) -> None:

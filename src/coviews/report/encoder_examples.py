@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from coviews.data.imageset import ImageSet, varied
+from coviews.data.shown_channels import Shown, shown_channels
 from coviews.encoders.features import check_features, feature_batches
 from coviews.encoders.frozen import device_of, evaluating, seeded
 from coviews.encoders.images import move_to_device
@@ -82,7 +84,8 @@ def make_encoder_examples(
     except (CoviewsError, OSError, RuntimeError) as error:  # such as no memory left on a GPU
         pairs = PairExamples(missing=f"No pairs are shown: {_line(error)}")
     try:
-        near = _neighbours(loaded, model, np.random.default_rng([seed, 1]))
+        shown = shown_channels(settings.show_channels, loaded.images.shape[3])
+        near = _neighbours(loaded, model, np.random.default_rng([seed, 1]), shown)
     except (CoviewsError, RuntimeError) as error:
         near = NeighbourExamples(missing=f"No neighbours are shown: {_line(error)}")
     return EncoderExamples(pairs, near)
@@ -142,7 +145,7 @@ def _pairs(
     run: RunRecord, settings: PretrainSettings, images: ImageSet, model: _Model, generator: np.random.Generator
 ) -> PairExamples:
     sample = images.subset(generator.permutation(len(images))[:PAIRS])
-    source_name, source = newest_source(run, settings)
+    source_name, source = newest_source(run, settings, images)
     views, plan = make_pairs(sample.images, source, settings, images.mean, generator)  # (n, 2, H, W, C)
     scores, chance = _scores(views, model)
     count = len(scores)
@@ -154,11 +157,12 @@ def _pairs(
     shown = min(_SHOWN, count // 2)
     indices = np.concatenate([order[:shown], order[::-1][:shown]])
     examples = sample.subset(indices)
-    names, pictures = captions(examples), pair_pictures(views[indices], plan[indices])
+    shown_ones = shown_channels(settings.show_channels, images.images.shape[3])
+    names, pictures = captions(examples), pair_pictures(views[indices], plan[indices], shown_ones)
     name = "loss" if model.method is not None else "cosine similarity"
     value = scores if model.method is not None else -scores
     pairs = [
-        ScoredPair(picture(examples.images[i], names[i]), pictures[i], f"{name} {value[index]:.2f}")
+        ScoredPair(picture(examples.images[i], names[i], shown_ones), pictures[i], f"{name} {value[index]:.2f}")
         for i, index in enumerate(indices)
     ]
     encoder = "final encoder" if run.finished else "encoder as it is in the last checkpoint"
@@ -175,7 +179,7 @@ def _pairs(
     return PairExamples(pairs[:shown], pairs[shown:], about)
 
 
-def _scores(views: NDArray[np.uint8], model: _Model) -> tuple[NDArray[np.float64], float]:
+def _scores(views: NDArray[Any], model: _Model) -> tuple[NDArray[np.float64], float]:
     """How hard each pair of views (n, 2, H, W, C) is, for as many as there is time; and the score of guessing."""
     method, end = model.method, time.perf_counter() + SECONDS
     parts: list[tuple[tuple[Tensor, ...], tuple[Tensor, ...]]] = []
@@ -196,7 +200,7 @@ def _scores(views: NDArray[np.uint8], model: _Model) -> tuple[NDArray[np.float64
 # --------------------------------------------------------------------------------------------------- neighbours
 
 
-def _neighbours(images: ImageSet, model: _Model, generator: np.random.Generator) -> NeighbourExamples:
+def _neighbours(images: ImageSet, model: _Model, generator: np.random.Generator, shown: Shown) -> NeighbourExamples:
     shuffled = images.subset(generator.permutation(len(images)))  # the first ones are then a random sample
     bank = check_features(np.concatenate(list(_features(shuffled, model))), "features")
     encoded = shuffled.subset(range(len(bank)))
@@ -207,7 +211,9 @@ def _neighbours(images: ImageSet, model: _Model, generator: np.random.Generator)
     indices, similarities = without_own(*nearest(bank, bank[queries], count + 1), queries, count)
     lines = [image_lines(encoded, query) for query in queries]
     neighbours = Neighbours(indices, similarities, tuple(line[-1] for line in lines), encoded, None)
-    rows = [neighbour_row(neighbours, i, encoded.images[query], lines[i], query) for i, query in enumerate(queries)]
+    rows = [
+        neighbour_row(neighbours, i, encoded.images[query], lines[i], query, shown) for i, query in enumerate(queries)
+    ]
     about = (
         f"Some images, and which of {len(encoded):,} of the run's images the encoder finds most similar to them. "
         "The number is the cosine similarity of the features, at most 1."

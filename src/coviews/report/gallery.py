@@ -4,17 +4,20 @@ import base64
 import io
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
+from coviews.data.shown_channels import Shown, shown_channels, shown_text
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
 from coviews.ops.plan import Plan
+from coviews.pictures.drawing import as_picture
 from coviews.pictures.view_sheet import view_steps
+from coviews.policies.fixed import fitted_source
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import ViewSource
 from coviews.report.record import RunRecord, number
@@ -50,6 +53,7 @@ class Gallery:
     heads: list[str]
     rows: list[GalleryRow]
     missing: str = ""
+    note: str = ""  # which channels are shown, where that does not go without saying
 
 
 def make_gallery(run: RunRecord, count: int = 6, seed: int = 0, images: ImageSet | None = None) -> Gallery:
@@ -60,18 +64,20 @@ def make_gallery(run: RunRecord, count: int = 6, seed: int = 0, images: ImageSet
     try:
         settings = readable_settings(run)
         loaded = gallery_images(run, settings, _LOADED, images)
-        sources = _sources(run, settings)
+        sources = _sources(run, settings, loaded)
         generator = np.random.default_rng(seed)
         shown = loaded.subset(varied(loaded, count, generator))
-        names = captions(shown)
+        names, channels = captions(shown), shown_channels(settings.show_channels, shown.images.shape[3])
         pairs = []  # of each source, for each image
         for source in sources.values():
             views, plan = make_pairs(shown.images, source, settings, loaded.mean, generator)
-            pairs.append(pair_pictures(views, plan))
+            pairs.append(pair_pictures(views, plan, channels))
     except (CoviewsError, OSError) as error:
         return Gallery([], [], f"No images are shown: {str(error).splitlines()[0]}")
-    rows = [GalleryRow(picture(shown.images[i], names[i]), [of[i] for of in pairs]) for i in range(len(shown))]
-    return Gallery(list(sources), rows)
+    rows = [
+        GalleryRow(picture(shown.images[i], names[i], channels), [of[i] for of in pairs]) for i in range(len(shown))
+    ]
+    return Gallery(list(sources), rows, note=shown_text(settings.show_channels, shown.images.shape[3]))
 
 
 def readable_settings(run: RunRecord) -> PretrainSettings:
@@ -95,13 +101,14 @@ def gallery_images(run: RunRecord, settings: PretrainSettings, limit: int, image
         return load_images(
             settings.data, size=size, channels=int(channels) if channels else None, subset=settings.subset,
             subset_seed=settings.subset_seed, root=settings.data_root, cache=settings.cache, limit=limit,
+            frames=settings.frames, depth=settings.depth, values=run.start.get("values"),
         )  # fmt: skip
 
 
-def newest_source(run: RunRecord, settings: PretrainSettings) -> tuple[str, ViewSource]:
-    """The name and the source of the views of the last epoch."""
+def newest_source(run: RunRecord, settings: PretrainSettings, images: ImageSet) -> tuple[str, ViewSource]:
+    """The name and the source of the views of the last epoch; `images` are some of the run's."""
     if not settings.learns_views or not run.alike:
-        return list(_sources(run, settings).items())[-1]
+        return list(_sources(run, settings, images).items())[-1]
     queue = PolicyQueue(settings.queue_size, settings.queue_p)
     for epoch in sorted(run.alike):
         queue.push(run.alike[epoch])
@@ -110,12 +117,12 @@ def newest_source(run: RunRecord, settings: PretrainSettings) -> tuple[str, View
 
 
 def make_pairs(
-    images: NDArray[np.uint8],
+    images: NDArray[Any],
     source: ViewSource,
     settings: PretrainSettings,
-    fill: tuple[int, int, int],
+    fill: tuple[int, ...],
     generator: np.random.Generator,
-) -> tuple[NDArray[np.uint8], Plan]:
+) -> tuple[NDArray[Any], Plan]:
     """The first two views of each image, as in the run (N, 2, H, W, C), and what was done to them."""
     height, width = images.shape[1:3]
     plan = Plan.draw(source, len(images), (height, width), generator, settings.placement).of_views(0, 2)
@@ -124,11 +131,11 @@ def make_pairs(
     return make_views(images, plan, fill=fill), plan
 
 
-def pair_pictures(views: NDArray[np.uint8], plan: Plan) -> list[list[Picture]]:
+def pair_pictures(views: NDArray[Any], plan: Plan, shown: Shown | None = None) -> list[list[Picture]]:
     """Each pair of views (N, 2, H, W, C) as pictures, with the operations that were applied to them."""
     lines = [" | ".join(text.split(" | ")[:2]) for text in plan.texts()]
     return [
-        [picture(view, ", ".join(steps)) for view, steps in zip(pair, view_steps(line), strict=True)]
+        [picture(view, ", ".join(steps), shown) for view, steps in zip(pair, view_steps(line), strict=True)]
         for pair, line in zip(views, lines, strict=True)
     ]
 
@@ -140,24 +147,27 @@ def captions(images: ImageSet) -> list[str]:
     return [str(name) for name in images.names] if images.names else ["image"] * len(images)
 
 
-def _sources(run: RunRecord, settings: PretrainSettings) -> dict[str, ViewSource]:
+def _sources(run: RunRecord, settings: PretrainSettings, images: ImageSet) -> dict[str, ViewSource]:
     """The sources of the views that are shown, by their headings."""
+    channels, pixels = images.images.shape[3], images.images.dtype
     if settings.learns_views:
         epochs = sorted(run.policies)
         if not epochs:
-            return {f"{settings.search.first_source} views of the warm-up": settings.first_source()}
+            first = fitted_source(settings.first_source(), channels, pixels)
+            return {f"{settings.search.first_source} views of the warm-up": first}
         shown = sorted({epochs[0], epochs[len(epochs) // 2], epochs[-1]})
         return {f"policy of epoch {epoch}": run.policies[epoch] for epoch in shown}
     if settings.views.endswith(".safetensors"):
         return {"views of the policy that was given": settings.named_source(settings.views)}
     hard = settings.views == "hardviews"
     name = settings.hard_source if hard else settings.views
-    return {f"{name} views{', of which hardviews chooses' if hard else ''}": settings.named_source(name)}
+    source = fitted_source(settings.named_source(name), channels, pixels)
+    return {f"{name} views{', of which hardviews chooses' if hard else ''}": source}
 
 
-def picture(pixels: NDArray[np.uint8], words: str) -> Picture:
+def picture(pixels: NDArray[Any], words: str, shown: Shown | None = None) -> Picture:
     """An image (H, W, C) as the page shows it."""
-    image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+    image = as_picture(pixels, shown)
     image.thumbnail((_SIDE, _SIDE))
     small = max(image.size) <= 96
     content = io.BytesIO()

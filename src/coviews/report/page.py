@@ -170,6 +170,8 @@ def _gallery_section(run: RunRecord, images: ImageSet | None) -> Section:
         "they are applied; a random crop and flip follow where the run has them."
     )
     gallery = make_gallery(run, images=images)
+    if gallery.note:
+        about += f" Of each image {gallery.note}."
     template = "gallery.html" if gallery.rows else "missing.html"
     body = render(template, gallery=gallery, reason=gallery.missing)
     return Section("gallery", "Views", "Views of your images", body, about)

@@ -126,7 +126,8 @@ def _data(run: RunRecord) -> Fact | None:
         return None
     sides = [number(run.start, name) for name in ("height", "width", "channels")]
     size = " x ".join(f"{side:.0f}" for side in sides[:2] if side)
-    colour = {1.0: "grey", 3.0: "colour"}.get(sides[2] or 0.0, "")
+    colour = {1.0: "grey", 3.0: "colour", 0.0: ""}.get(sides[2] or 0.0, f"{sides[2] or 0:.0f} channels")
+    colour += ", 16 bits" if number(run.start, "depth") == 16 else ""
     classes = run.start.get("classes")
     class_count = f"{len(classes)} classes" if isinstance(classes, list) and classes else "no labels"
     broken = number(run.start, "broken") or 0

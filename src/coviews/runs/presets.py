@@ -7,6 +7,7 @@ from coviews.runs.settings import PretrainSettings
 from coviews.searching.ppo import PPOSettings
 
 _PAPER = PretrainSettings(
+    views="coviews",
     encoder="resnet50",
     method=SimCLRSettings(temperature=0.5),
     batch_size=512,

@@ -1,7 +1,6 @@
 """Every choice of a pretraining run: one frozen dataclass, checked when made."""
 
 import dataclasses
-import inspect
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,24 +10,24 @@ import tyro
 from coviews.console.options import Number, Text
 from coviews.data.formats import data_help
 from coviews.errors import CoviewsError, unknown
-from coviews.methods.known import METHODS
 from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
+from coviews.ops.operations import PixelType
 from coviews.ops.placement import CROPS, Placement
-from coviews.ops.space import SPACES, STANDARD
+from coviews.ops.space import SPACES, STANDARD, standard_space
 from coviews.policies.factors import FAMILIES, RECIPE, Family, is_family, named_family, with_locks
-from coviews.policies.fixed import FIXED, view_source
+from coviews.policies.fixed import FIXED, takes_option, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
-from coviews.runs.number_checks import check_numbers
-from coviews.searching.known import SEARCHES
+from coviews.runs.settings_checks import check_numbers, check_search, check_views
 from coviews.searching.loss_table import TableSettings
 from coviews.searching.settings import SearchSettings
 
 LOCAL_AREA = (0.05, 0.4)  # the least and largest area of a local view
 LEAST_LOCAL = 8  # pixels a side, where the size of local views is not given
 VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
+DEFAULT_VIEWS = "recipe"  # the best on average without labels, see docs/results.md
 CHOOSE = "choose"  # views that `coviews pretrain` chooses before it trains
 ACCELERATORS = ("auto", "cpu", "cuda", "mps")
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
@@ -39,7 +38,7 @@ _PLACEMENT = {"crop": "crop", "area": "crop_area", **{n: n for n in ("flip", "fl
 # what may change when a run is continued: it says how and where the work is done, not what comes out
 OF_THE_MACHINE = frozenset(
     ("out", "data_root", "download", "cache", "accelerator", "devices", "num_nodes", "threads", "save_every",
-     "keep_every", "report", "tensorboard", "wandb", "trackio")
+     "keep_every", "report", "tensorboard", "wandb", "trackio", "show_channels")
 )  # fmt: skip
 
 
@@ -58,7 +57,14 @@ class PretrainSettings:
     size: int | None = None
     """The side of the images in pixels, if not their own."""
     channels: int | None = None
-    """1 for grey, 3 for colour; otherwise grey only if all images are."""
+    """1 for grey, 3 for colour; otherwise grey only if all images are. Other channels, up to 16, stay."""
+    depth: int | None = None
+    """Bits of a level of images that have more than 8: 16 (the default) or 8."""
+    frames: str | None = None
+    """How files of several pages are read: channels (all pages as channels of one image), middle (the middle page) or
+    each (each page an image); by default channels where the file calls them so, else middle."""
+    show_channels: str | None = None
+    """The channels that pictures show as red, green and blue, such as 3,2,1, or one; by default the first three."""
     subset: str | None = None
     """Train on a part: '10%' or a number of images, balanced over classes where there are labels."""
     subset_seed: int = 0
@@ -79,7 +85,7 @@ class PretrainSettings:
     init_from: Path | None = None
     """Start from the encoder of another run: its folder, or its encoder.safetensors."""
 
-    views: str = "coviews"
+    views: str = DEFAULT_VIEWS
     """Who chooses the views: coviews, indepviews, random, uniform, randaugment, trivialaugment, simclr, hardviews, the
     file of a learned policy (.safetensors), a family of views (recipe, cropflip, a line such as 'crop small, mirror,
     light', or the file that choose writes, .yaml), or choose: find out first, as coviews choose does."""
@@ -144,8 +150,9 @@ class PretrainSettings:
     queue_p: float = 0.6
     """The newest policy's share (before normalisation); each older one has 1 - p of the one after it."""
     space: str | None = None
-    """Which operations learned, uniform and random views have: all (the default), autoaugment (the paper's), simclr,
-    simclr-wide, randaugment or trivialaugment."""
+    """Which operations learned, uniform and random views have: all (the default), channels (the default for images
+    that are not grey or coloured of 8 bits), autoaugment (the paper's), simclr, simclr-wide, randaugment or
+    trivialaugment."""
     search: SearchSettings = field(default_factory=TableSettings)
 
     knn_every: int = 10
@@ -188,7 +195,7 @@ class PretrainSettings:
                 raise unknown("view source", self.views, [*VIEWS, *FAMILIES, CHOOSE])
             _family(self.views)
         check_numbers(self)
-        self._check_views()
+        check_views(self)
         self._check_limits()
         self.method.check_batch(self.batch_size)
         if self.batch_size % (self.devices * self.num_nodes):
@@ -196,24 +203,7 @@ class PretrainSettings:
                 f"--batch-size {self.batch_size} cannot be shared evenly among {self.devices * self.num_nodes} devices"
             )
         if self.learns_views:
-            self._check_search()
-
-    def _check_views(self) -> None:
-        if (self.views_global, self.views_local) == (2, 0):
-            return
-        if self.view_count < 2:
-            raise CoviewsError("there must be two views of each image or more: raise --views-global or --views-local")
-        if self.views not in FIXED and self.family is None:
-            learned = "hardviews chooses" if self.views == "hardviews" else "learned views are"
-            raise CoviewsError(
-                f"{learned} pairs: use --views {', '.join(FIXED)}, or leave out --views-global and --views-local"
-            )
-        if not self.method.takes_many_views:
-            able = [name for name, method in METHODS.items() if method.settings_type.takes_many_views]
-            raise CoviewsError(
-                f"{self.method.name} learns from two views of each image: use --method {' or '.join(able)}, or leave "
-                "out --views-global and --views-local"
-            )
+            check_search(self)
 
     def _check_limits(self) -> None:
         limits = self.limits
@@ -227,29 +217,6 @@ class PretrainSettings:
             source = self.first_source() if self.learns_views else self.named_source(name)
             limits.check_family(source, self.placement)
 
-    def _check_search(self) -> None:
-        self.search.check()
-        first = self.search.first_source
-        if not _takes(first, "space_name") and self.space not in (None, first):
-            raise CoviewsError(
-                f"{first} views have operations of their own, not those of --space {self.space}: "
-                "leave out --space or --search.prior"
-            )
-        if not _takes(first, "steps") and self.search.steps != SearchSettings.steps:
-            raise CoviewsError(f"{first} views have steps of their own: leave out --search.steps")
-        if self.search.reads_training_losses and not self.method.reveals_hardness:
-            usable = [name for name, search in SEARCHES.items() if not search.settings_type.reads_training_losses]
-            methods = [name for name, method in METHODS.items() if method.settings_type.reveals_hardness]
-            raise CoviewsError(
-                f"--search {self.search.name} learns from training's own losses, and those of {self.method.name} do "
-                f"not reveal how hard a pair is: use --search {' or '.join(usable)}, or --method {' or '.join(methods)}"
-            )
-        if self.epochs <= self.warmup_epochs:
-            raise CoviewsError(
-                f"{self.epochs} epochs with {self.warmup_epochs} of warm-up leave none for a search: "
-                "give more --epochs or fewer --warmup-epochs"
-            )
-
     @property
     def learns_views(self) -> bool:
         """Whether policies are searched for."""
@@ -258,8 +225,19 @@ class PretrainSettings:
     @property
     def space_name(self) -> str:
         """The space of learned, uniform and random views: the prior's own, if it has one."""
-        own = self.learns_views and not _takes(self.search.first_source, "space_name")
-        return self.search.first_source if own else self.space or STANDARD
+        return self.space or STANDARD if self._takes_space else self.search.first_source
+
+    def for_images(self, channels: int, dtype: PixelType) -> "PretrainSettings":
+        """The same with the default space for such images, if no other space is chosen."""
+        name = standard_space(channels, dtype)
+        if self.space is not None or self.space_name == name or not self._takes_space:
+            return self
+        return dataclasses.replace(self, space=name)
+
+    @property
+    def _takes_space(self) -> bool:
+        """Whether the views are of the space that is chosen, rather than of one of their own."""
+        return not self.learns_views or takes_option(self.search.first_source, "space_name")
 
     @property
     def placement(self) -> Placement:
@@ -325,11 +303,11 @@ class PretrainSettings:
             return self.limits.source(load_policy(name))
         if name not in FIXED:
             return self.limits.source(_family(name).source(**options))
-        if _takes(name, "space_name"):
+        if takes_option(name, "space_name"):
             options |= {"steps": self.search.steps, "space_name": self.space_name}
-        if _takes(name, "p"):
+        if takes_option(name, "p"):
             options["p"] = self.search.p
-        if _takes(name, "magnitude"):
+        if takes_option(name, "magnitude"):
             options["magnitude"] = self.magnitude
         return self.limits.source(view_source(name, **options))
 
@@ -381,8 +359,3 @@ def leaves(settings: Any, prefix: str = "") -> dict[str, Any]:
 def _family(name: str) -> Family:
     """A family by name; the recipe stands in for views that are still to be chosen."""
     return RECIPE if name == CHOOSE else named_family(name)
-
-
-def _takes(source: str, option: str) -> bool:
-    """Whether a fixed view source has this option."""
-    return option in inspect.signature(FIXED[source]).parameters

@@ -15,7 +15,7 @@ import yaml
 from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS, method_settings
 from coviews.runs.old_settings import MOVED, translated
-from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings import DEFAULT_VIEWS, PretrainSettings
 from coviews.searching.known import SEARCHES, default_search, search_settings
 
 
@@ -63,11 +63,14 @@ def changed_settings(settings: PretrainSettings, changes: Any) -> PretrainSettin
     """The same with other choices; those of a method or search as mappings: {"search": {"name": "ppo", "clip": 0.1}}.
 
     A method or search may be given by its name alone, and the options of the method beside the other choices. If
-    the method changes and the search is the default one, it becomes the default one of the new method.
+    the method changes and the search is the default one, it becomes the default one of the new method. A search
+    without views to go with it means learned views.
     """
     if not isinstance(changes, Mapping):
         raise CoviewsError(f"settings must be a mapping of names to values, not {changes!r}")
     changes = dict(changes)
+    if changes.get("search") and not settings.learns_views and settings.views == DEFAULT_VIEWS:
+        changes.setdefault("views", "coviews")  # a search is for views that are learned
     method = _switched(settings.method, changes, "method", method_settings)
     is_default = settings.search == default_search(settings.method.reveals_hardness)
     before = default_search(method.reveals_hardness) if is_default else settings.search

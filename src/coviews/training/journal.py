@@ -28,26 +28,37 @@ class Journal:
         self.trackers = Trackers(settings if run.writes else None, run.path, from_epoch=from_epoch)
 
     def start(
-        self, images: ImageSet, views: ViewSettings, parameters: int, steps: int, looks_at: str, messages: Sequence[str]
+        self,
+        images: ImageSet,
+        views: ViewSettings,
+        parameters: int,
+        steps: int,
+        looks_at: str,
+        messages: Sequence[str],
+        left_out: Sequence[str] = (),
     ) -> None:
-        """What is trained, on what, and what was said while it was loaded."""
+        """What is trained, on what, what was said while it was loaded, and which operations do not fit the images."""
         s, (n, height, width, channels) = self.settings, images.images.shape
         self.run.log(
             {
                 "kind": "start", "images": n, "height": height, "width": width, "channels": channels,
                 "classes": list(images.classes or ()), "labelled": images.labels is not None,
                 "broken": len(images.broken), "parameters": parameters, "looks_at": looks_at,
-                "mean": views.mean, "std": views.std,
+                "mean": views.mean, "std": views.std, "depth": images.depth, "values": images.values,
             }
         )  # fmt: skip
         for text in messages:
             self.warn(0, text)
         searches = f", {s.searches} {s.search.unit[s.searches != 1]}" if s.searches else ""
-        self.display.line(f"{s.data}: {n:,} images of {height} x {width}, {'grey' if channels == 1 else 'in colour'}")
+        colours = {1: "grey", 3: "in colour"}.get(channels, f"{channels} channels")
+        deep = f", {images.depth} bits" if images.depth > 8 else ""
+        self.display.line(f"{s.data}: {n:,} images of {height} x {width}, {colours}{deep}")
         self.display.line(
             f"{s.method.name} on {s.encoder} ({parameters / 1e6:.1f} M parameters), {s.views} views, "
             f"{s.epochs} epochs of {steps} steps{searches} -> {self.run.path}"
         )
+        if left_out:
+            self.display.line(f"left out, because such images do not allow them: {', '.join(left_out)}")
 
     def step(self, epoch: int, step: int, steps: int, loss: float, pace: Pace) -> None:
         """Move the live line."""

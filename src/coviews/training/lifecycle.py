@@ -53,7 +53,9 @@ def begin(t: Training, resume: Path | None, overwrite: bool) -> None:
         t.display.line(f"continuing {resume} at {where}")
     if state is None:
         parameters = sum(p.numel() for p in t.bare.encoder.parameters())
-        t.journal.start(t.images, t.views, parameters, t.batches.steps, t.monitor.images_judged, t.loading_warnings)
+        t.journal.start(
+            t.images, t.views, parameters, t.batches.steps, t.monitor.images_judged, t.loading_warnings, t.left_out
+        )
         if t.images.broken and writes:
             lines = "".join(f"{name}\t{why}\n" for name, why in t.images.broken)
             write_whole(t.run.path / "broken.txt", lines.encode(errors="replace"))
@@ -71,6 +73,8 @@ def finish(t: Training) -> Pretrained:
             channels=channels,
             mean=t.views.mean,
             std=t.views.std,
+            depth=t.images.depth,
+            values=t.images.values,
         )
         if s.report:
             t.display.update("writing the report", 0, 1, "")

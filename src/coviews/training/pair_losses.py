@@ -23,7 +23,7 @@ class PairLosses:
 
     Args:
         losses: the loss of each pair of two batches of views.
-        images: (N, H, W, C) uint8, from which each batch is drawn.
+        images: (N, H, W, C) in uint8 or uint16, from which each batch is drawn.
         views: crop, flip, fill colour and normalisation.
         device: where the encoder is.
     """

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from coviews.console.progress import Display
+from coviews.encoders.memory import kept_memory
 from coviews.encoders.pixels import to_tensors
 from coviews.errors import CoviewsError
 from coviews.ops.plan import Plan
@@ -69,10 +70,10 @@ def pretrain(
         start = settings.replaced(init_from=None) if has_checkpoint else settings
         try:
             training = Training(start, fabric, display, images, module)
-            training.settings = settings
+            training.settings = training.settings.replaced(init_from=settings.init_from)
             try:
                 begin(training, folder, overwrite)
-                with listening(training.stop_request):
+                with listening(training.stop_request), kept_memory(fabric.device):
                     train(training)
                     return finish(training)
             finally:

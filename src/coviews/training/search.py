@@ -41,7 +41,7 @@ def search(
     """Learn a policy for the encoder as it is now; nothing of the encoder changes.
 
     Args:
-        images: (N, H, W, C) uint8, at least a batch of them.
+        images: (N, H, W, C) in uint8 or uint16, at least a batch of them.
         encoder: a module that gives a vector for each image; its loss is InfoNCE in batches of 128 pairs.
         generator: every draw comes from it; the same state gives the same policy.
         losses: instead of an encoder, a function of two batches of views that gives a loss for each pair. It must
@@ -49,7 +49,7 @@ def search(
         kind: `coviews` (the default), the second view is drawn knowing the first, or `indepviews`.
         source: what training draws views from now; needed where the reference is `current`.
         settings: the search's figures.
-        space_name: which operations there are.
+        space_name: which operations there are; those that do not fit the images are left out.
         start: a policy to go on from (warm start), with its kind, space and network; a new one if none.
         views: crop, flip, fill colour and normalisation, as in training; by default those of `make_views` and
             `to_tensors`.
@@ -90,7 +90,8 @@ def search(
 
         return learn_policy(
             lambda subpolicies: pair_losses(subpolicies, generator, settings.batch), generator=generator,
-            kind=kind or "coviews", space=space(space_name),
+            kind=kind or "coviews",
+            space=space(space_name).fitting(pair_losses.images.shape[3], pair_losses.images.dtype),
             chance=chance_loss(settings.batch) if chance is None else chance, settings=settings, source=source,
             start=start, on_step=step_done,
         )  # fmt: skip

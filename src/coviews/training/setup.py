@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from coviews.data.cache import memory_for_images
 from coviews.data.load import ImageSet, load_images
+from coviews.data.shown_channels import shown_channels
 from coviews.errors import CoviewsError
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.folder import Run
@@ -32,6 +33,8 @@ def final_settings(
         return new
     before = Run.open(resume, writes=False).settings
     now = (settings or before).replaced(**changes, out=resume)
+    if now.space is None and before.space == "channels":  # the default for its images
+        now = now.replaced(space=before.space)
     for name, (old, new) in before.differences(now).items():
         raise CoviewsError(
             f"the run {resume} has another {name} ({old!r}, not {new!r}): continue it as it is, or start a new one"
@@ -77,18 +80,24 @@ def load_data(settings: PretrainSettings, data: Any, ranks: int, progress: bool)
     s, free = settings, memory_for_images()
     memory = None if free is None else free // ranks
     where: dict[str, Any] = {
-        "root": s.data_root, "download": s.download, "cache": s.cache, "memory": memory, "progress": progress
+        "root": s.data_root, "download": s.download, "cache": s.cache, "memory": memory, "progress": progress,
+        "frames": s.frames,
     }  # fmt: skip
     images = load_images(
-        data, size=s.size, channels=s.channels, subset=s.subset, subset_seed=s.subset_seed, max_broken=BROKEN, **where
-    )
+        data, size=s.size, channels=s.channels, subset=s.subset, subset_seed=s.subset_seed, max_broken=BROKEN,
+        depth=s.depth, **where,
+    )  # fmt: skip
+    shown_channels(s.show_channels, images.images.shape[3])  # an error now rather than in the report
     _check_data(s, images)
     if s.test_data is None:
         return images, None
     if images.labels is None:
         raise CoviewsError(f"--test-data needs training images with labels, and {s.data} has none")
     _, height, width, channels = images.images.shape
-    test = load_images(s.test_data, size=(height, width), channels=channels, max_broken=BROKEN, **where)
+    test = load_images(
+        s.test_data, size=(height, width), channels=channels, max_broken=BROKEN, depth=images.depth,
+        values=images.values, **where,
+    )  # fmt: skip
     if test.labels is None:
         raise CoviewsError(f"--test-data {s.test_data} has no labels")
     return images, test
@@ -107,11 +116,11 @@ def _check_data(settings: PretrainSettings, images: ImageSet) -> None:
         )
 
 
-def fixed_source(settings: PretrainSettings) -> ViewSource | None:
-    """Who makes the views all the time, if nothing is learned."""
+def first_source(settings: PretrainSettings) -> ViewSource:
+    """Who makes the views from the first epoch on: until a policy is learned, or all the time."""
     s = settings
     if s.learns_views:
-        return None
+        return s.first_source()
     if s.views == "hardviews":
         return s.named_source(s.hard_source, views=s.hard_views)
     return s.named_source(s.views, views=s.view_count)

@@ -19,6 +19,7 @@ from coviews.errors import CoviewsError
 from coviews.methods.method import Method
 from coviews.ops.space import space
 from coviews.ops.view_settings import ViewSettings
+from coviews.policies.fixed import fitted_source
 from coviews.policies.learned import AnyPolicy, load_policy
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import ViewSource
@@ -33,7 +34,7 @@ from coviews.training.journal import Journal
 from coviews.training.monitor import Monitor
 from coviews.training.pair_losses import PairLosses
 from coviews.training.ranks import Ranks
-from coviews.training.setup import fixed_source, load_data
+from coviews.training.setup import first_source, load_data
 from coviews.training.signals import Stopped, StopRequest
 
 SEARCH = 3  # a stream of random numbers, besides those of the batches
@@ -51,7 +52,7 @@ class Training:
     def __init__(
         self, settings: PretrainSettings, fabric: Fabric, display: Display, data: Any, module: nn.Module | None
     ) -> None:
-        self.settings, self.fabric, self.display, self.module = settings, fabric, display, module
+        self.fabric, self.display, self.module = fabric, display, module
         self.stop_request = StopRequest()
         self.closing = contextlib.ExitStack()  # what is to be closed at the end
         with fabric.rank_zero_first(local=True):  # one process downloads or fills the cache, the others find it there
@@ -60,10 +61,14 @@ class Training:
                 warnings.simplefilter("always")
                 self.images, self.test = load_data(settings, data, fabric.world_size, show)
         self.loading_warnings = [str(warning.message) for warning in caught]  # kept until there is a run to tell them
+        _, height, width, channels = self.images.images.shape
+        pixels = self.images.images.dtype
+        self.settings = settings = settings.for_images(channels, pixels)
+        given_source = first_source(settings)
+        self.first_source = fitted_source(given_source, channels, pixels)
         self.views = ViewSettings.of(
             self.images.images, placement=settings.placement, sizes=settings.view_sizes, threads=settings.threads
         )
-        _, height, width, _ = self.images.images.shape
         local = dataclasses.replace(
             self.views, placement=settings.local_placement, sizes=settings.local_sizes((height, width))
         )
@@ -86,8 +91,8 @@ class Training:
         self.ranks = Ranks(fabric, self.bare)
 
         self.queue = PolicyQueue(settings.queue_size, settings.queue_p)
-        self.fixed_source = fixed_source(settings)
-        self.first_source = self.fixed_source or settings.first_source()
+        self.left_out = _left_out(given_source, self.first_source)
+        self.search_space = settings.limits.space(space(settings.space_name)).fitting(channels, pixels)
         self.search = self._make_search() if settings.learns_views else None
 
         self.epoch, self.step = 1, 0  # the next step to be done
@@ -102,7 +107,7 @@ class Training:
         s = self.settings
         score = PairLosses(self.ranks.pair_losses, self.images.images, self.views, self.fabric.device)
         context = SearchContext(
-            kind=s.views, space=s.limits.space(space(s.space_name)), first_source=self.first_source,
+            kind=s.views, space=self.search_space, first_source=self.first_source,
             current_source=lambda: self.source, generator=lambda epoch: np.random.default_rng([s.seed, SEARCH, epoch]),
             score=score, chance=self.bare.chance, batch_size=s.batch_size, progress=self._search_progress,
             placement=s.placement,
@@ -117,7 +122,7 @@ class Training:
     @property
     def source(self) -> ViewSource:
         """What makes the views now."""
-        return self.fixed_source or (self.queue if len(self.queue) else self.first_source)
+        return self.queue if len(self.queue) else self.first_source
 
     def adopt(self, policy: AnyPolicy, objection: str | None) -> None:
         """Keep a policy and let it make views, unless there is an objection."""
@@ -206,6 +211,12 @@ class Training:
     def close(self) -> None:
         """Close the files."""
         self.closing.close()
+
+
+def _left_out(given: ViewSource, fitted: ViewSource) -> list[str]:
+    """The operations of a view source that do not fit the images."""
+    before, after = (source.sample(1, np.random.default_rng(0)).space.ops for source in (given, fitted))
+    return [op for op in before if op not in after]
 
 
 def _tensors(state: dict[str, Any]) -> dict[str, Any]:

@@ -8,18 +8,20 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coviews.data.class_labels import Labels
 from coviews.data.image_files import ImageFiles, find_images
+from coviews.data.image_reader import read_header, read_image
 from coviews.data.imageset import Broken
 from coviews.data.known.download import fetch
 from coviews.data.known.sets import Download, split_names
+from coviews.data.levels import Target
 from coviews.data.parallel import parallel_map
-from coviews.data.picture_reader import Header, fitted, read_header, read_picture, reason
+from coviews.data.picture_reader import Header, reason
 from coviews.errors import CoviewsError
 
 NAME = "tinyimagenet"
@@ -68,10 +70,9 @@ class ZippedImages:
         """The size and colours of each file, or why it cannot be read."""
         return parallel_map(self._header, indices.tolist(), title)
 
-    def read(self, index: int, height: int, width: int, channels: int) -> tuple[NDArray[np.uint8], bool]:
+    def read(self, index: int, target: Target) -> tuple[NDArray[Any], bool]:
         """One file decoded."""
-        picture = read_picture(self._content(index), channels)
-        return fitted(picture, height, width), picture.size != (width, height)
+        return read_image(self._content(index), target)
 
     def _content(self, index: int) -> IO[bytes]:
         entry = self._entries.get(self.prefix + self.names[index])
@@ -115,7 +116,7 @@ def known_tiny_imagenet(name: str, root: Path, *, download: bool, progress: bool
 def tiny_imagenet(path: Path, splits: Sequence[str]) -> ImageFiles | ZippedImages:
     """The images of some splits of TinyImageNet in a folder or an archive."""
     if path.is_dir():
-        train, unreadable = find_images(path / "train") if "train" in splits else ([], [])
+        train, unreadable = find_images(path / "train")[:2] if "train" in splits else ([], [])
         names, labels = _select(str(path), splits, [f"train/{name}" for name in train], _reader(path))
         unreadable = [(f"train/{name}", why) for name, why in unreadable]
         return ImageFiles(str(path), path, names, labels, unreadable)

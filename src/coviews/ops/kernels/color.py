@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import carray, njit
 
-from coviews.ops.kernels.arithmetic import blend, copy_bytes, luma
+from coviews.ops.kernels.arithmetic import blend, copy_values, largest, luma
 from coviews.ops.kernels.layout import SLOTS
 
 f32, u8 = np.float32, np.uint8
@@ -15,26 +15,26 @@ def color(src, dst, h, w, c, p):
     """`ImageEnhance.Color`: a blend with the grey image."""
     a, b = carray(src, h * w * c), carray(dst, h * w * c)
     if c == 1:
-        copy_bytes(a, b)
+        copy_values(a, b)
         return
     alpha = f32(carray(p, SLOTS)[0])
     for i in range(h * w):
         j = 3 * i
         grey = f32(luma(a[j], a[j + 1], a[j + 2]))
-        b[j] = blend(grey, f32(a[j]), alpha)
-        b[j + 1] = blend(grey, f32(a[j + 1]), alpha)
-        b[j + 2] = blend(grey, f32(a[j + 2]), alpha)
+        b[j] = blend(grey, f32(a[j]), alpha, largest(a))
+        b[j + 1] = blend(grey, f32(a[j + 1]), alpha, largest(a))
+        b[j + 2] = blend(grey, f32(a[j + 2]), alpha, largest(a))
 
 
 def grayscale(src, dst, h, w, c, p):
     """`convert("L")`, in all channels."""
     a, b = carray(src, h * w * c), carray(dst, h * w * c)
     if c == 1:
-        copy_bytes(a, b)
+        copy_values(a, b)
         return
     for i in range(h * w):
         j = 3 * i
-        grey = u8(luma(a[j], a[j + 1], a[j + 2]))
+        grey = luma(a[j], a[j + 1], a[j + 2])
         b[j] = grey
         b[j + 1] = grey
         b[j + 2] = grey
@@ -44,7 +44,7 @@ def hue(src, dst, h, w, c, p):
     """Shift the hue of the HSV image by p[0] of 256 steps."""
     a, b = carray(src, h * w * c), carray(dst, h * w * c)
     if c == 1:
-        copy_bytes(a, b)
+        copy_values(a, b)
         return
     shift = int(carray(p, SLOTS)[0])
     for i in range(h * w):

@@ -5,15 +5,15 @@ import math
 import numpy as np
 from numba import carray, njit
 
-from coviews.ops.kernels.arithmetic import copy_bytes
+from coviews.ops.kernels.arithmetic import copy_values
 from coviews.ops.kernels.layout import FILL, PLACE, SLOTS
 
-u64, u8 = np.uint64, np.uint8
+u64 = np.uint64
 
 
 def identity(src, dst, h, w, c, p):
     """The image, unchanged."""
-    copy_bytes(carray(src, h * w * c), carray(dst, h * w * c))
+    copy_values(carray(src, h * w * c), carray(dst, h * w * c))
 
 
 def affine(src, dst, h, w, c, p):
@@ -34,12 +34,14 @@ def affine(src, dst, h, w, c, p):
         xx, yy = x0 + start * ax, y0 + start * ay
         if ax == 65536 and ay == 0:  # the row moves as a whole
             first = ((yy >> 16) * w + (xx >> 16)) * c
-            copy_bytes(a[first : first + (stop - start) * c], row[start * c : stop * c])
+            copy_values(a[first : first + (stop - start) * c], row[start * c : stop * c])
         elif c == 3:
             _gather3(a, row[start * c : stop * c], xx, yy, ax, ay, w)
         else:
             for x in range(start, stop):
-                row[x] = a[(yy >> 16) * w + (xx >> 16)]
+                j = ((yy >> 16) * w + (xx >> 16)) * c
+                for k in range(c):
+                    row[x * c + k] = a[j + k]
                 xx += ax
                 yy += ay
         x0 += bx
@@ -48,7 +50,7 @@ def affine(src, dst, h, w, c, p):
 
 def cutout(src, dst, h, w, c, p):
     """A square of p[0] pixels around a random pixel, clipped at the border, gets the fill colour."""
-    copy_bytes(carray(src, h * w * c), carray(dst, h * w * c))
+    copy_values(carray(src, h * w * c), carray(dst, h * w * c))
     b, q = carray(dst, (h, w, c)), carray(p, SLOTS)
     side = int(q[0])
     top = min(int(q[PLACE + 1] * h), h - 1) - side // 2
@@ -56,7 +58,7 @@ def cutout(src, dst, h, w, c, p):
     for y in range(max(top, 0), min(top + side, h)):
         for x in range(max(left, 0), min(left + side, w)):
             for k in range(c):
-                b[y, x, k] = u8(q[FILL + k])
+                b[y, x, k] = int(q[FILL + k])
 
 
 @njit
@@ -120,7 +122,7 @@ def _scale(a, b, w, c, q):
         _clear(row[: start * c])
         _clear(row[stop * c :])
         if columns[stop - 1] - columns[start] == stop - 1 - start:
-            copy_bytes(a[source, columns[start] * c : (columns[stop - 1] + 1) * c], row[start * c : stop * c])
+            copy_values(a[source, columns[start] * c : (columns[stop - 1] + 1) * c], row[start * c : stop * c])
         else:
             for x in range(start, stop):
                 for k in range(c):

@@ -1,0 +1,89 @@
+"""Reading DICOM files through pydicom, an optional dependency."""
+
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coviews.data.frames import Axes, Stack, choose_frames
+from coviews.data.picture_reader import Header, check_room
+from coviews.errors import CoviewsError
+
+DICOM = (".dcm", ".dicom")
+_DEFLATED = "1.2.840.10008.1.2.1.99"  # the whole file is compressed: how large it gets is not known beforehand
+
+
+def is_dicom(start: bytes, name: str) -> bool:
+    """Whether a file begins like a DICOM file, or is called so."""
+    return start[128:132] == b"DICM" or name.lower().endswith(DICOM)
+
+
+def dicom_header(file: IO[bytes], frames: str | int | None) -> Header:
+    """The header of a DICOM file."""
+    content = _read(file, pixels=False)
+    stack = _stack(content, frames)
+    height, width = _number(content, "Rows"), _number(content, "Columns")
+    check_room(height, width, stack.channels * (_number(content, "BitsAllocated") // 8 or 1))
+    plain = _number(content, "BitsAllocated") <= 8 and not _number(content, "PixelRepresentation", 0)
+    return Header(height, width, stack.channels, 8 if plain and _rescale(content) == (1, 0) else None, stack.remark)
+
+
+def dicom_pixels(file: IO[bytes], frames: str | int | None) -> NDArray[Any]:
+    """The values (H, W, C) of a DICOM file, rescaled to the units that it names, such as Hounsfield."""
+    dicom_header(file, frames)  # the checks of its size
+    content = _read(file, pixels=True)
+    from pydicom.pixels import pixel_array
+
+    stack = _stack(content, frames)
+    samples = _number(content, "SamplesPerPixel", 1)
+    parts = [np.asarray(pixel_array(content, index=index)) for index in stack.pages]
+    pixels = np.concatenate([part.reshape(*part.shape[:2], samples) for part in parts], axis=2)
+    if content.get("PhotometricInterpretation") == "MONOCHROME1" and not _number(content, "PixelRepresentation", 0):
+        pixels = 2 ** _number(content, "BitsStored") - 1 - pixels
+    slope, intercept = _rescale(content)
+    return pixels if (slope, intercept) == (1, 0) else pixels.astype(np.float32) * slope + intercept
+
+
+def dicom_frames(file: IO[bytes]) -> int:
+    """The number of frames of a DICOM file."""
+    return max(1, _number(_read(file, pixels=False), "NumberOfFrames", 1))
+
+
+def _read(file: IO[bytes], *, pixels: bool) -> Any:
+    try:
+        import pydicom
+        from pydicom.filereader import read_file_meta_info
+    except ImportError as error:
+        raise CoviewsError("DICOM files need pydicom: pip install 'coviews[dicom]'") from error
+    try:
+        if read_file_meta_info(file.name).get("TransferSyntaxUID") == _DEFLATED:
+            raise ValueError("a deflated DICOM file: save it in another transfer syntax")
+        file.seek(0)
+        content = pydicom.dcmread(file, stop_before_pixels=not pixels)
+    except pydicom.errors.InvalidDicomError as error:
+        raise ValueError("not a DICOM file") from error
+    if "Rows" not in content or "Columns" not in content:
+        raise ValueError("a DICOM file without pixels")
+    if pixels and "PixelData" not in content and "FloatPixelData" not in content:
+        raise ValueError("a DICOM file without pixels")
+    if content.get("PhotometricInterpretation") == "PALETTE COLOR":
+        raise ValueError("DICOM with a palette of colours")
+    return content
+
+
+def _stack(content: Any, frames: str | int | None) -> Stack:
+    count = max(1, _number(content, "NumberOfFrames", 1))
+    return choose_frames(Axes(("I",), (count,)), _number(content, "SamplesPerPixel", 1), frames)
+
+
+def _rescale(content: Any) -> tuple[float, float]:
+    return float(content.get("RescaleSlope") or 1), float(content.get("RescaleIntercept") or 0)
+
+
+def _number(content: Any, name: str, default: int | None = None) -> int:
+    value = content.get(name)
+    if value is None or value == "":
+        if default is None:
+            raise ValueError(f"a DICOM file without {name}")
+        return default
+    return int(value)
