@@ -2,10 +2,15 @@
 
 import json
 import zlib
+from pathlib import Path
 
 import numpy as np
 
+from coviews.choosing.choice import Choice, PilotScore
+from coviews.choosing.model import Effect
+from coviews.choosing.pilot_plan import PilotPlan
 from coviews.choosing.pilot_worker import SIGNALS
+from coviews.choosing.verdict import Standing, Verdict
 from coviews.policies.factors import Family, family
 from ended_process import Done
 
@@ -51,3 +56,18 @@ def families_of(pilots: Pilots) -> list[Family]:
     """The families of the pilots that were started."""
     parts = [name.rpartition("-")[0] for name in pilots.started]  # crop-small-mirror-light
     return [family(", ".join(["crop " + p.split("-")[1], *p.split("-")[2:]])) for p in parts]
+
+
+def made_up_choice(text: str) -> Choice:
+    """A choice that nobody made, with a text wherever one can come from outside."""
+    chosen = Family(colour=False, light=False)
+    effects = (Effect("colour", "off", 2.0, 1.0), Effect("light", "off", 4.0, 1.5), Effect("turns", "on", -1.0, 0.5))
+    standings = (Standing(chosen, 70.0, 6.0, 2.0, 1), Standing(Family(), 64.0, 0.0, 0.0, 2))
+    verdict = Verdict(chosen, Family(), 6.0, 2.0, effects, standings, True)
+    signals = {"rotation": 50.0, "retrieval": 40.0, "rankme": 20.0}
+    scores = tuple(PilotScore(f, seed, 60.0, signals) for seed, f in enumerate((chosen, Family(), Family())))
+    settings = {"encoder": "resnet8", "size": 32, "batch_size": 64, "seed": 0}
+    return Choice(
+        Path("choice"), text, text, 200, 20, {"mirror": True}, PilotPlan(3, 8, 10.0, 2), settings, verdict, scores,
+        {text: text},
+    )  # fmt: skip

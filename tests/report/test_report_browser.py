@@ -8,8 +8,11 @@ import time
 
 import pytest
 
+from coviews.choosing.page import choice_page
+from coviews.data.load import load_images
 from coviews.report.watch import Watched
 from coviews.report.write import write_report, write_reports
+from made_up_pilots import made_up_choice
 from report_runs import HOSTILE, make_run
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium drives the browser: pip install selenium")
@@ -46,7 +49,10 @@ def pages(tmp_path_factory):
     with open(hostile / "metrics.jsonl", "a") as file:
         file.write(json.dumps({"kind": "warning", "epoch": 1, "text": HOSTILE}) + "\n")
     other = make_run(folder / "other", views="indepviews")
+    choice = folder / "choice.html"
+    choice.write_text(choice_page(made_up_choice(HOSTILE), load_images("shapes:40")))
     return {
+        "choice": choice,
         "run": write_report(run, folder / "run.html"),
         "hostile": write_report(hostile, folder / "hostile.html"),
         "both": write_reports([run, other, hostile], folder / "both.html")[0],
@@ -90,6 +96,22 @@ def test_pages_load_in_silence_and_without_a_network(browser, pages, name):
     counts = drawn(browser)
     assert len(counts) >= 10
     assert all(counts.values()), counts
+
+
+def test_the_page_of_a_choice(browser, pages):
+    show(browser, pages["choice"])
+    assert browser.get_log("browser") == []
+    assert drawn(browser) == {"effects": 1}
+    bars = browser.execute_script("const p = document.querySelector('.plot'); return [p.data[0].x, p.data[0].error_x]")
+    assert bars[0] == [4.0, 2.0, -1.0]  # what helps most first
+    assert bars[1]["array"] == [1.5, 1.0, 0.5]
+    assert browser.execute_script("return document.querySelectorAll('.errorbar').length") == 3
+    assert browser.execute_script("return document.querySelectorAll('.pair').length") == 12
+    assert browser.execute_script("return window.hacked === undefined && !document.querySelector('[src=x]')")
+    assert HOSTILE in browser.execute_script("return document.body.textContent")
+    show(browser, pages["choice"], width=360)
+    names = browser.execute_script("return [...document.querySelectorAll('.ytick text tspan')].map(t => t.textContent)")
+    assert "keep brightness and" in names  # a long name has two lines
 
 
 def test_charts_have_their_traces(browser, pages):
@@ -153,7 +175,7 @@ def test_hostile_names_are_letters(browser, pages):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_wide_and_narrow_light_and_dark(browser, pages, width, scheme):
-    for name in ("run", "both"):
+    for name in ("run", "both", "choice"):
         show(browser, pages[name], width=width, scheme=scheme)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         ink, paper = browser.execute_script(
