@@ -37,7 +37,7 @@ from coviews.training.setup import name_of_data
 
 LEAST_IMAGES = 16
 _MARGIN = 1.25  # times the budget: then no further round of pilots begins
-_COLOURED = 2.0  # mean difference of channels, in 0..255, below which images have no colours
+_COLOURED = 1 / 128  # mean difference of channels, as a share of the range, below which images have no colours
 _LOOKED_AT = 200  # images, for that
 
 
@@ -142,8 +142,8 @@ def _has_colour(images: ImageSet) -> bool:
     """Whether the images have colours; grey ones may be stored in three channels."""
     if images.images.shape[3] != 3:
         return False
-    some = np.asarray(images.images[:: max(1, len(images) // _LOOKED_AT)], np.int16)
-    return float((some.max(3) - some.min(3)).mean()) > _COLOURED
+    some = images.images[:: max(1, len(images) // _LOOKED_AT)]
+    return float((some.max(3) - some.min(3)).mean()) > _COLOURED * np.iinfo(some.dtype).max
 
 
 def _run_pilots(
