@@ -195,7 +195,7 @@ def _colour(fill: Fill, batch: Images) -> NDArray[np.float64]:
     whole = (colour >= 0) & (colour <= limit) & (colour == np.floor(colour))
     if colour.shape not in [(c,)] + [(3,)] * (c == 1) or not whole.all():  # grey may be given as a colour
         raise CoviewsError(f"fill must be {c} whole numbers of 0..{limit}, one for each channel, not {fill}")
-    return np.pad(colour, (0, CHANNELS - len(colour)))
+    return np.concatenate([colour, np.zeros(CHANNELS - len(colour))])
 
 
 def _cores() -> int:

@@ -6,13 +6,13 @@ Weights are fixed point for images of 8 bits and double precision for those of 1
 """
 
 import functools
-from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import carray, njit, types
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 from PIL import Image
+
+from coviews.ops.kernels.transpose import TILE, transpose
 
 # p of `place`: the box (left, top, right, bottom) in pixels, the view's height and width, flips and quarter turns, and
 # whether rows are resampled before columns
@@ -20,7 +20,6 @@ BOX, HEIGHT, WIDTH, FLIP, FLIP_VERTICAL, TURNS, ROWS_FIRST, PLACE_SLOTS = 0, 4, 
 
 BITS = 22  # weights are fixed point with this many bits after the point
 BLOCK = 128  # rows that are transposed at a time: they stay in the cache
-TILE = 16  # bytes a side of what is transposed at once
 
 i32, u32, u8 = np.int32, np.uint32, np.uint8
 HALF = i32(1 << (BITS - 1))
@@ -87,9 +86,9 @@ def _resize_columns(image, top, rows, origin, c, out, start, count, weights):
     long, resized_long = columns.reshape(right - left, c * n), resized.reshape(start.size, c * n)
     for y in range(0, rows, n):
         present = min(n, rows - y)
-        _transpose(image, top + y, (left - origin) * c, present, columns.shape[0], columns, 0)
+        transpose(image, top + y, (left - origin) * c, present, columns.shape[0], columns, 0)
         _resize_rows(long, left, 0, resized_long, start, count, weights)
-        _transpose(resized, 0, 0, out.shape[1], present, out, y)
+        transpose(resized, 0, 0, out.shape[1], present, out, y)
 
 
 @njit
@@ -215,52 +214,6 @@ def _typed_weights(image, n, most):
     if image.dtype == types.uint8:
         return lambda image, n, most: np.empty((n, most), np.int32)
     return lambda image, n, most: np.empty((n, most), np.float64)
-
-
-@njit
-def _transpose(source, y, x, rows, columns, out, top):
-    """out[top + j, i] = source[y + i, x + j] for all i below `rows` and j below `columns`."""
-    if rows < TILE or columns < TILE or source.itemsize != 1:
-        for j in range(columns):
-            for i in range(rows):
-                out[top + j, i] = source[y + i, x + j]
-        return
-    width, out_width = source.shape[1], out.shape[1]
-    begin, out_begin = source.ctypes.data + y * width + x, out.ctypes.data + top * out_width
-    for tile_y in range(0, rows, TILE):
-        i = min(tile_y, rows - TILE)  # the last tile overlaps the one before
-        for tile_x in range(0, columns, TILE):
-            j = min(tile_x, columns - TILE)
-            _transpose_tile(begin + i * width + j, width, out_begin + j * out_width + i, out_width)
-
-
-def _transposed_tile(typingctx, source, width, out, out_width):
-    """16 x 16 bytes at an address are written with rows and columns exchanged; four times, rows are interleaved."""
-
-    def generate(context, builder, signature, args):
-        row = ir.VectorType(ir.IntType(8), TILE)
-
-        def pointer(address, stride, i):
-            offset = builder.mul(stride, ir.Constant(stride.type, i))
-            return builder.inttoptr(builder.add(address, offset), row.as_pointer())
-
-        def interleaved(one, other, first):
-            pairs = [ir.Constant(ir.IntType(32), v) for i in range(first, first + TILE // 2) for v in (i, TILE + i)]
-            mask = ir.Constant(ir.VectorType(ir.IntType(32), TILE), pairs)
-            return builder.shuffle_vector(one, other, mask)
-
-        rows = [builder.load(pointer(args[0], args[1], i), align=1) for i in range(TILE)]
-        for _ in range(4):
-            halves = zip(rows[: TILE // 2], rows[TILE // 2 :], strict=True)
-            rows = [interleaved(a, b, first) for a, b in halves for first in (0, TILE // 2)]
-        for i, value in enumerate(rows):
-            builder.store(value, pointer(args[2], args[3], i), align=1)
-        return context.get_dummy_value()
-
-    return types.void(*[types.intp] * 4), generate
-
-
-_transpose_tile: Any = intrinsic(_transposed_tile)
 
 
 @njit

@@ -5,6 +5,7 @@ from numba import carray, njit
 
 from coviews.ops.kernels.arithmetic import blend, copy_values, largest
 from coviews.ops.kernels.layout import SLOTS
+from coviews.ops.kernels.transpose import transpose
 
 f32, i32, u32, u64 = np.float32, np.int32, np.uint32, np.uint64
 
@@ -33,28 +34,19 @@ def blur(src, dst, h, w, c, p):
     """
     q = carray(p, SLOTS)
     reach, near, far = int(q[0]), u32(int(q[1])), u32(int(q[2]))
-    a, b = carray(src, (h, w, c)), carray(dst, (h, w, c))
-    line, other = np.empty((max(h, w), c), a.dtype), np.empty((max(h, w), c), a.dtype)
-    for y in range(h):
-        for x in range(w):
-            for k in range(c):
-                line[x, k] = a[y, x, k]
-        _box(line, other, w, c, reach, near, far)
-        _box(other, line, w, c, reach, near, far)
-        _box(line, other, w, c, reach, near, far)
-        for x in range(w):
-            for k in range(c):
-                b[y, x, k] = other[x, k]
-    for x in range(w):
-        for y in range(h):
-            for k in range(c):
-                line[y, k] = b[y, x, k]
-        _box(line, other, h, c, reach, near, far)
-        _box(other, line, h, c, reach, near, far)
-        _box(line, other, h, c, reach, near, far)
-        for y in range(h):
-            for k in range(c):
-                b[y, x, k] = other[y, k]
+    a, b = carray(src, (h, w * c)), carray(dst, (h, w * c))
+    # the channels of a column are neighbours, so transposed they are one long row: all rows are blurred at once
+    columns, others = np.empty((w * c, h), a.dtype), np.empty((w * c, h), a.dtype)
+    transpose(a, 0, 0, h, w * c, columns, 0)
+    long, other_long = columns.reshape(w, c * h), others.reshape(w, c * h)
+    _box(long, other_long, reach, near, far)
+    _box(other_long, long, reach, near, far)
+    _box(long, other_long, reach, near, far)
+    rows = columns.reshape(h, w * c)
+    transpose(others, 0, 0, w * c, h, rows, 0)
+    _box(rows, b, reach, near, far)
+    _box(b, rows, reach, near, far)
+    _box(rows, b, reach, near, far)
 
 
 @njit
@@ -68,14 +60,33 @@ def _sharpen(left, middle, right, row, out, alpha):
 
 
 @njit
-def _box(a, b, n, c, reach, near, far):
-    """A box blur of n pixels; the pixels at the ends are repeated beyond them."""
-    for k in range(c):
-        total = u32(a[0, k]) * u32(reach + 1)
-        for i in range(reach):
-            total += u32(a[min(i, n - 1), k])
-        for i in range(n):
-            total += u32(a[min(i + reach, n - 1), k])
-            total -= u32(a[max(i - reach - 1, 0), k])
-            ends = u32(a[max(i - reach - 1, 0), k]) + u32(a[min(i + reach + 1, n - 1), k])
-            b[i, k] = (total * near + ends * far + u64(1 << 23)) >> u64(24)
+def _box(a, b, reach, near, far):
+    """A box blur down the columns; the pixels at the ends are repeated beyond them."""
+    last = a.shape[0] - 1
+    totals = np.empty(a.shape[1], u32)
+    for j in range(totals.size):
+        totals[j] = u32(a[0, j]) * u32(reach + 1)
+    for i in range(reach):
+        _add(totals, a[min(i, last)])
+    for i in range(last + 1):
+        before, entering, after = a[max(i - reach - 1, 0)], a[min(i + reach, last)], a[min(i + reach + 1, last)]
+        _box_row(totals, before, entering, after, b[i], near, far)
+
+
+@njit
+def _add(totals, row):
+    for j in range(totals.size):
+        totals[j] += u32(row[j])
+
+
+@njit
+def _box_row(totals, before, entering, after, out, near, far):
+    """The next row: the one before the box leaves the totals, another enters them."""
+    for j in range(totals.size):
+        total = u32(totals[j] + entering[j] - before[j])
+        totals[j] = total
+        ends = u32(before[j]) + u32(after[j])
+        if out.itemsize == 1:  # 32 bits are enough
+            out[j] = u32(u32(total * near) + u32(ends * far) + u32(1 << 23)) >> u32(24)
+        else:
+            out[j] = (u64(total) * u64(near) + u64(ends) * u64(far) + u64(1 << 23)) >> u64(24)

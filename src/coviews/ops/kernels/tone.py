@@ -49,14 +49,18 @@ def brightness(src, dst, h, w, c, p):
 
 def contrast(src, dst, h, w, c, p):
     """`ImageEnhance.Contrast`: a blend with the mean grey."""
-    _blend_all(carray(src, h * w * c), carray(dst, h * w * c), _mean_grey(carray(src, h * w * c), c), p)
+    a, b = carray(src, h * w * c), carray(dst, h * w * c)
+    mean, alpha = _mean_grey(a, c), f32(carray(p, SLOTS)[0])
+    for i in range(a.size):
+        b[i] = blend(mean, f32(a[i]), alpha, largest(a))
 
 
 def contrast_table(src, tables, h, w, c, p):
     """What `contrast` does to each byte."""
-    mean, table = _mean_grey(carray(src, h * w * c), c), carray(tables, (c, 256))
+    mean, table, alpha = _mean_grey(carray(src, h * w * c), c), carray(tables, (c, 256)), f32(carray(p, SLOTS)[0])
     for k in range(c):
-        _blend_all(np.arange(256), table[k], mean, p)
+        for v in range(256):
+            table[k, v] = blend(mean, f32(v), alpha, 255)
 
 
 def autocontrast(src, dst, h, w, c, p):
@@ -94,13 +98,6 @@ def _mean_grey(a, c):
         for i in range(n):
             total += a[i]
     return f32(int(total / n + 0.5))
-
-
-@njit
-def _blend_all(a, b, mean, p):
-    alpha = f32(carray(p, SLOTS)[0])
-    for i in range(a.size):
-        b[i] = blend(mean, f32(a[i]), alpha, largest(b))
 
 
 @njit
