@@ -150,7 +150,10 @@ def test_the_recipe_leaves_out_what_needs_colours_and_says_so(fields, tmp_path, 
     said = " ".join("".join(capsys.readouterr()).split())
     assert "scaled to 0 to 65,535" in said
     assert "6 channels, 16 bits" in said
-    assert "left out, because such images do not allow them: Saturation, Hue, Grayscale" in said
+    left_out = "left out, because such images do not allow them: Saturation, Hue, Grayscale"
+    assert left_out in said
+    assert main(["preview", str(fields), "--views", "simclr", "--out", str(tmp_path / "sheet.png")]) == 0
+    assert left_out in capsys.readouterr().err
 
 
 def test_a_stopped_run_goes_on_as_if_nothing_had_happened(run, fields, tmp_path):

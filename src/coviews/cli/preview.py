@@ -1,5 +1,6 @@
 """`coviews preview`: what views look like."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +22,7 @@ from coviews.ops.space import space as make_space
 from coviews.pictures.drawing import check_picture, save_picture
 from coviews.pictures.view_sheet import contact_sheet
 from coviews.policies.factors import FamilySource, is_family, named_family
-from coviews.policies.fixed import fitted_source, view_source
+from coviews.policies.fixed import fitted_source, operations_left_out, view_source
 from coviews.policies.learned import load_policy
 from coviews.policies.limits import view_limits
 from coviews.policies.subpolicy import ViewSource
@@ -111,7 +112,9 @@ def preview_command(
     shown, shown_note = shown_channels(show_channels, channels), shown_text(show_channels, channels)
     if space is None and views in ("random", "uniform"):
         source = limits.source(_source(views, magnitude, standard_space(channels, pixels)))
-    source = fitted_source(source, channels, pixels)
+    given, source = source, fitted_source(source, channels, pixels)
+    if left_out := operations_left_out(given, source):
+        print(f"left out, because such images do not allow them: {', '.join(left_out)}", file=sys.stderr)
     generator = np.random.default_rng(seed)
     indices = varied(images, rows, generator)
 

@@ -103,7 +103,8 @@ def _channels(headers: Sequence[Header], wanted: int | None, where: str) -> int:
     if wanted is not None:
         if not any(count == wanted or {count, wanted} == {1, 3} for count in counts):
             kinds = " or ".join(str(count) for count in sorted(counts))
-            raise CoviewsError(f"the images in {where} have {kinds} channels, and {wanted} are needed")
+            noun = "channel" if kinds == "1" else "channels"
+            raise CoviewsError(f"the images in {where} have {kinds} {noun}, and {wanted} are needed")
         return wanted
     if len(counts) > 1 and set(counts) != {1, 3}:
         kinds = ", ".join(f"{n:,} with {channels}" for channels, n in counts.most_common())

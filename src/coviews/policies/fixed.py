@@ -170,6 +170,12 @@ def fitted_source(source: ViewSource, channels: int, dtype: PixelType) -> ViewSo
     return fitted
 
 
+def operations_left_out(source: ViewSource, fitted: ViewSource) -> list[str]:
+    """The operations that `fitted_source` left out."""
+    before, after = (some.sample(1, np.random.default_rng(0)).space.ops for some in (source, fitted))
+    return [op for op in before if op not in after]
+
+
 def _check_option(name: str, value: object) -> None:
     if name in ("views", "steps") and (type(value) is not int or value < 1):
         raise CoviewsError(f"{name} must be a whole number from 1, not {value!r}")

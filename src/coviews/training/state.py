@@ -19,7 +19,7 @@ from coviews.errors import CoviewsError
 from coviews.methods.method import Method
 from coviews.ops.space import space
 from coviews.ops.view_settings import ViewSettings
-from coviews.policies.fixed import fitted_source
+from coviews.policies.fixed import fitted_source, operations_left_out
 from coviews.policies.learned import AnyPolicy, load_policy
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import ViewSource
@@ -91,7 +91,7 @@ class Training:
         self.ranks = Ranks(fabric, self.bare)
 
         self.queue = PolicyQueue(settings.queue_size, settings.queue_p)
-        self.left_out = _left_out(given_source, self.first_source)
+        self.left_out = operations_left_out(given_source, self.first_source)
         self.search_space = settings.limits.space(space(settings.space_name)).fitting(channels, pixels)
         self.search = self._make_search() if settings.learns_views else None
 
@@ -211,12 +211,6 @@ class Training:
     def close(self) -> None:
         """Close the files."""
         self.closing.close()
-
-
-def _left_out(given: ViewSource, fitted: ViewSource) -> list[str]:
-    """The operations of a view source that do not fit the images."""
-    before, after = (source.sample(1, np.random.default_rng(0)).space.ops for source in (given, fitted))
-    return [op for op in before if op not in after]
 
 
 def _tensors(state: dict[str, Any]) -> dict[str, Any]:
