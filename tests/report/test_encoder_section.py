@@ -72,7 +72,7 @@ def test_losses_are_those_of_the_method(tmp_path, method):
     model = encoder_examples._open_model(run, run.settings, images, None)
     generator = np.random.default_rng([0, 0])
     chosen = images.images[generator.permutation(len(images))[: encoder_examples.PAIRS]]
-    plan = Plan.draw(newest_source(run, run.settings)[1], len(chosen), chosen.shape[1:3], generator)
+    plan = Plan.draw(newest_source(run, run.settings, images)[1], len(chosen), chosen.shape[1:3], generator)
     views = make_views(chosen, plan, fill=images.mean)
     with evaluating(model.method):
         x1, x2 = to_tensors(views, run.start["mean"], run.start["std"], "cpu")
