@@ -173,3 +173,9 @@ def test_every_factor_asks_a_question():
     assert len(rows) == len(FACTORS)
     assert all(len(row) == len(heads) for row in rows)
     assert all(f.question.endswith("?") for f in FACTORS.values())
+
+
+def test_ignoring_a_topic_does_not_turn_strong_changes_on():
+    assert locked([], ["colour"]) == {"colour": True, "grey": True}
+    assert locked(["colour"], []) == {"colour": False, "tone": False, "grey": False}
+    assert locked([], ["tone"]) == {"tone": True}

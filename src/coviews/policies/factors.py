@@ -105,6 +105,7 @@ TOPICS: dict[str, tuple[str, ...]] = {
     "detail": ("blur",),
     "position": ("crop",),
 }
+_STRONG = ("tone",)  # factors that are turned on by their own name only
 
 
 @dataclass(frozen=True)
@@ -314,7 +315,10 @@ def _factors(words: Iterable[str], flag: str) -> set[str]:
     for word in words:
         if word not in FACTORS and word not in TOPICS:
             raise unknown(f"factor for {flag}", word, {**FACTORS, **TOPICS})
-        names |= {word, *TOPICS.get(word, ())} & FACTORS.keys()
+        topic = TOPICS.get(word, ())
+        if flag == "--ignores":  # that colour does not matter is no reason to invert images
+            topic = tuple(name for name in topic if name not in _STRONG)
+        names |= {word, *topic} & FACTORS.keys()
     return names
 
 
