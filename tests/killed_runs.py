@@ -94,7 +94,7 @@ def main(method: str, folder: Path, by: str = "ppo") -> None:
     for kind in SEARCHES.values():  # the encoder is too young to judge policies
         kind.objection = staticmethod(lambda policy: None)
     trust_young_encoders()
-    coviews.ops.engine._prepare()  # once, not in every process
+    coviews.ops.engine._kernels(coviews.space("autoaugment"), np.dtype(np.uint8))  # once, not in every process
     whole = folder / "whole"
 
     def uninterrupted() -> None:
