@@ -15,6 +15,7 @@ HOSTILE = "</script><img src=x onerror=\"window.hacked=1\"><b>bold</b> & 'quoted
 def settings(**changes) -> PretrainSettings:
     base = PretrainSettings(
         data="shapes:60", encoder="resnet8", epochs=6, warmup_epochs=2, knn_every=2, search=PPOSettings(every=2),
+        views="coviews",
     )  # fmt: skip
     return base.replaced(**changes)
 

@@ -13,7 +13,7 @@ SEARCH = PPOSettings(iterations=3, samples=8, minibatch=8, batch=32, reference_b
 SMALL = PretrainSettings(
     data="shapes:100", size=16, encoder="resnet8", epochs=4, batch_size=32, warmup_epochs=1,
     knn_every=2, method=SimCLRSettings(projector=32), space="autoaugment", search=SEARCH,
-    tensorboard=False, report=False, accelerator="cpu",
+    tensorboard=False, report=False, accelerator="cpu", views="coviews",
 )  # fmt: skip
 BY_TABLE = TableSettings(ridge=0.5, gentle=2)
 

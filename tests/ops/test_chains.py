@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import pillow_reference
-from conftest import CONTENTS
 from coviews import OPS, Plan, apply_op, make_views, space
 from coviews.ops import engine
 from coviews.ops.kernels import lookup
+from made_up_images import CONTENTS
 
 CHAINED = [name for name, row in OPS.items() if row.pointwise or row.table]
 

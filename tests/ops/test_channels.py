@@ -5,9 +5,9 @@ import pytest
 from test_resample import random_case
 
 import channel_reference
-from conftest import CONTENTS
 from coviews import CoviewsError, Plan, ViewSettings, apply_op, channel_statistics, make_views, space, view_source
 from coviews.ops.space import SPACES, standard_space
+from made_up_images import CONTENTS
 
 DEPTHS = (np.uint8, np.uint16)
 

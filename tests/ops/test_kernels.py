@@ -7,12 +7,12 @@ import pytest
 from PIL import Image
 
 import pillow_reference
-from conftest import CONTENTS
 from coviews import OPS, apply_op, space
 from coviews.ops import engine
 from coviews.ops.kernels import color
 from coviews.ops.kernels.layout import SLOTS
 from coviews.ops.space import SPACES
+from made_up_images import CONTENTS
 
 SIZES = [(1, 1), (1, 5), (2, 2), (3, 3), (7, 4), (17, 31), (32, 32), (33, 64), (96, 96), (224, 224)]
 SIZES += [(224, 161)]

@@ -5,10 +5,10 @@ import pytest
 from PIL import Image
 
 import pillow_reference
-from conftest import CONTENTS
 from coviews import Plan, make_views, space
 from coviews.ops import engine, resample
 from coviews.ops.space import SPACES
+from made_up_images import CONTENTS
 
 BILINEAR = Image.Resampling.BILINEAR
 

@@ -155,8 +155,8 @@ def test_locks_hold_and_change_nothing_else(start, locks):
 def test_topics_lock_several_factors():
     assert locked(["orientation"], ["detail"]) == {"mirror": False, "turns": False, "tilt": False, "blur": True}
     assert set(locked(TOPICS, [])) | {"cutout"} == set(FACTORS)
-    with pytest.raises(CoviewsError, match="tone cannot both matter and be ignored"):
-        locked(["colour"], ["brightness"])
+    with pytest.raises(CoviewsError, match="light cannot both matter and be ignored"):
+        locked(["brightness"], ["light"])
 
 
 def test_grey_images_have_a_family_too():

@@ -12,7 +12,7 @@ from coviews.policies.fixed import FIXED
 from coviews.policies.limits import Limited, Limits, view_limits
 from coviews.runs.settings import PretrainSettings
 from coviews.searching.ppo_search import learn_policy
-from coviews.training.setup import fixed_source
+from coviews.training.setup import first_source
 
 N = 4000
 FREE = Placement(flip=0.5, flip_vertical=0.5, quarter_turns=0.75)
@@ -124,7 +124,7 @@ def test_limits_hold_in_every_view_of_every_source(case, policies):
     learns |= {"indepviews": base.replaced(views="indepviews")}
     drawn = {}
     for name, settings in {**sources, **learns}.items():
-        source = searched(settings) if settings.learns_views else fixed_source(settings)
+        source = searched(settings) if settings.learns_views else first_source(settings)
         plan = Plan.draw(source, N, (32, 32), np.random.default_rng(1), settings.placement)
         drawn[name] = held(plan, options, forbidden, ranges)
     # what is allowed still occurs, all of it, also where a policy was learned

@@ -30,7 +30,7 @@ def test_yaml_there_and_back(views, tmp_path):
 
 def test_what_is_ignored_is_turned_on(tmp_path):
     settings = PretrainSettings(views="cropflip", ignores="turns,brightness", matters="mirror")
-    assert settings.family.text == "crop small, turns, light, tone"
+    assert settings.family.text == "crop small, turns, light"
     p = settings.placement
     assert (p.flip, p.flip_vertical, p.quarter_turns) == (0.0, 0.5, 0.75)
     (tmp_path / "c.yaml").write_text(settings_yaml(settings))

@@ -79,7 +79,7 @@ def test_a_bad_file_is_named(text, said, tmp_path, monkeypatch):
         ({"views": "covews"}, "did you mean 'coviews'"),
         ({"precision": "bf16"}, "did you mean 'bf16"),
         ({"epochs": 0}, "--epochs must be a whole number from 1"),
-        ({"epochs": 5}, "leave none for a search"),
+        ({"epochs": 5, "views": "coviews"}, "leave none for a search"),
         ({"batch_size": 1}, "--batch-size"),
         ({"batch_size": 33, "devices": 2}, "shared evenly"),
         ({"lr": 0.0}, "--lr must be above 0"),
@@ -104,10 +104,10 @@ def test_wrong_choices_are_named(changes, said):
 
 
 def test_searches_come_after_the_warm_up_and_every_k_epochs():
-    settings = PretrainSettings(epochs=35, warmup_epochs=10, search=PPOSettings(every=10))
+    settings = PretrainSettings(epochs=35, warmup_epochs=10, search=PPOSettings(every=10), views="coviews")
     assert [e for e in range(1, 36) if settings.searches_at(e)] == [11, 21, 31]
     assert not any(settings.replaced(views="uniform").searches_at(e) for e in range(1, 36))
-    assert PretrainSettings(warmup_epochs=0).searches_at(1)
+    assert PretrainSettings(warmup_epochs=0, views="coviews").searches_at(1)
 
 
 def test_the_papers_figures():
@@ -125,7 +125,7 @@ def test_the_papers_figures():
 
 
 def test_a_table_is_fitted_before_every_epoch_after_the_warm_up():
-    settings = PretrainSettings(epochs=15, warmup_epochs=10, search=TableSettings())
+    settings = PretrainSettings(epochs=15, warmup_epochs=10, search=TableSettings(), views="coviews")
     assert [e for e in range(1, 16) if settings.searches_at(e)] == [11, 12, 13, 14, 15]
     assert settings.searches == 5
     assert settings.replaced(views="uniform").searches == 0
@@ -173,7 +173,7 @@ def test_a_search_is_given_by_name_or_with_its_options():
     assert base.replaced(search="ppo").replaced(search={"every": 2}).search == PPOSettings(every=2)
     assert base.replaced(search={"name": "ppo", "every": 2}).search == PPOSettings(every=2)
     assert base.replaced(search={"name": "ppo", "network": {"hidden": 8}}).search.network.hidden == 8
-    assert base.replaced(search="table") == base
+    assert base.replaced(search="table") == base.replaced(views="coviews")
     assert base.replaced(method="byol", search={"every": 2}).search == PPOSettings(every=2)  # its default search
 
 
@@ -206,7 +206,7 @@ def test_what_is_written_leaves_nothing_to_defaults():
 
 
 def test_differences_are_named_in_full():
-    base = PretrainSettings()
+    base = PretrainSettings(views="coviews")
     assert base.replaced(temperature=0.5).differences(base) == {"method.temperature": (0.5, 0.2)}
     assert base.replaced(search={"reward": {"tolerance": 0.5}}).differences(base) == {
         "search.reward.tolerance": (0.5, 0.2)
@@ -302,7 +302,10 @@ def test_flags_choose_a_method_and_a_search():
     assert starting_settings(["shapes", "--method", "moco", "--bank", "64"]).method == MoCoSettings()
     assert starting_settings(["shapes", "--method=byol"]).search == PPOSettings()
     assert starting_settings(["shapes", "--search", "ppo", "--search.every", "2"]).search == PPOSettings()
-    assert starting_settings(["shapes", "--search.hardness", "0.2", "--temperature", "0.1"]) == PretrainSettings()
+    learned = starting_settings(["shapes", "--search.hardness", "0.2", "--temperature", "0.1"])
+    assert learned == PretrainSettings(views="coviews")
+    assert starting_settings(["shapes", "--views", "uniform", "--search.steps", "3"]) == PretrainSettings()
+    assert starting_settings(["shapes", "--search", "ppo"]).views == "coviews"
     paper = starting_settings(["--preset", "paper-svhn", "--search", "table"])
     assert (paper.search, paper.method.temperature) == (TableSettings(reward=BoundedReward("ratio")), 0.5)
 

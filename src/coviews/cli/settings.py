@@ -13,7 +13,7 @@ from coviews.errors import CoviewsError
 from coviews.methods.known import METHODS
 from coviews.runs.old_settings import MOVED
 from coviews.runs.presets import preset as preset_settings
-from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings import DEFAULT_VIEWS, PretrainSettings
 from coviews.runs.settings_file import changed_settings, read_settings
 from coviews.searching.known import SEARCHES
 
@@ -54,8 +54,9 @@ def starting_settings(arguments: list[str]) -> PretrainSettings:
         return PretrainSettings()  # an option without its value: the true parser says so
     settings = _base(named, rest)
     changes = {name: getattr(named, name) for name in ("method", "search") if getattr(named, name) is not None}
-    if any(word.startswith("--search.") for word in rest):
-        changes.setdefault("search", settings.search.name)  # then the views are learned ones, if no others are named
+    options = {word.partition("=")[0] for word in rest if word.startswith("--")}
+    if "--views" not in options and settings.views == DEFAULT_VIEWS and any(o.startswith("--search.") for o in options):
+        changes["views"] = "coviews"  # options of a search are for views that are learned
     settings = changed_settings(settings, changes)
     _check_owners(settings, rest)
     return settings

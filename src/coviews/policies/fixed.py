@@ -63,25 +63,19 @@ class SimCLRRecipe:
     views: int = 2
     jitter: float = 0.8
     grey: float = 0.2
-    space: Space = field(default_factory=_recipe_space)  # what it has not becomes Identity
+    space: Space = field(default_factory=_recipe_space)  # what it does not have is left out
 
     def sample(self, n: int, generator: np.random.Generator) -> Subpolicies:
         """Draw subpolicies for n images."""
-        changes = np.array([self._index(op) for op in ("Brightness", "Contrast", "Saturation", "Hue")], np.int16)
-        order = generator.permuted(np.tile(changes, (n, self.views, 1)), axis=2)
+        changes = [i for i, op in enumerate(self.space.ops) if op in ("Brightness", "Contrast", "Saturation", "Hue")]
+        order = generator.permuted(np.tile(np.array(changes, np.int16), (n, self.views, 1)), axis=2)
         jittered = generator.random((n, self.views, 1)) < self.jitter
-        greyed = generator.random((n, self.views, 1)) < self.grey
-        ops = np.concatenate(
-            [
-                np.where(jittered, order, self.space.identity),
-                np.where(greyed, self._index("Grayscale"), self.space.identity),
-            ],
-            axis=2,
-        )
+        parts = [np.where(jittered, order, self.space.identity)]
+        if "Grayscale" in self.space.ops:
+            greyed = generator.random((n, self.views, 1)) < self.grey
+            parts.append(np.where(greyed, self.space.index("Grayscale"), self.space.identity))
+        ops = np.concatenate(parts, axis=2)
         return Subpolicies(self.space, ops, generator.integers(0, self.space.levels, ops.shape, np.int16))
-
-    def _index(self, op: str) -> int:
-        return self.space.index(op) if op in self.space.ops else self.space.identity
 
 
 # Their docstrings are the docs' table of view sources.
