@@ -43,7 +43,8 @@ def fields(tmp_path_factory):
 def run(fields, tmp_path_factory):
     """A run of two epochs on the folder, made by the command line, and what it said."""
     out = tmp_path_factory.mktemp("runs") / "run"
-    options = "--encoder resnet8 --projector 32 --epochs 2 --warmup-epochs 1 --batch-size 20 --knn-every 1 --views coviews"
+    options = "--encoder resnet8 --projector 32 --epochs 2 --warmup-epochs 1 --batch-size 20 --knn-every 1"
+    options += " --views coviews"
     words = ["pretrain", str(fields), *options.split(), *QUIET.split(), "--show-channels", "4,2,1", "--out", str(out)]
     assert main(words) == 0
     return out
