@@ -60,6 +60,9 @@ OVER_SHAPES = [
     ("the defaults", "uniform"), ("the defaults", "the paper's"), ("uniform", "the paper's"),
     ("simclr", "the defaults"),
 ]  # fmt: skip
+OVER_RECIPE = [(name, "recipe") for name in ("joint crop", "harder crops", "easier crops")]
+OVER_RECIPE += [("harder crops", "easier crops")]
+OVER_TWO_VIEWS = [("SimCLR with 4 views", "SimCLR with 2 views"), ("DINO with 2 + 4 views", "SimCLR with 2 views")]
 UNLEARNED_ROWS = [
     "uniform with 4 of all", "uniform with 2 of simclr", "uniform with 4 of simclr", "uniform with 2 of autoaugment",
     "uniform at 0.5", "simclr tilted", "hard views of uniform",
@@ -204,6 +207,16 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "unlearned": ("table-100", lambda r: differences(r, UNLEARNED).markdown()),
     "shapes": ("shapes", lambda r: made(r) + standings(r).markdown()),
     "shapes differences": ("shapes", lambda r: differences(r, OVER_SHAPES).markdown()),
+    **{
+        f"crops {name}": (f"crops-{name}", lambda r: made(r) + standings(r).markdown())
+        for name in ("cifar10", "signs", "steel")
+    },
+    **{
+        f"crops {name} differences": (f"crops-{name}", lambda r: differences(r, OVER_RECIPE).markdown())
+        for name in ("cifar10", "signs", "steel")
+    },
+    "many views": ("many-views", lambda r: made(r) + standings(r).markdown()),
+    "many views differences": ("many-views", lambda r: differences(r, OVER_TWO_VIEWS).markdown()),
     "moco": ("moco", lambda r: made(r) + standings(r, ("knn", "linear")).markdown()),
 }
 

@@ -194,7 +194,8 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
         if data not in loaded:
             loaded[data] = load_data(s, s.data, 1, progress)
         images, test = loaded[data]
-        work = (data, s.encoder, s.method, s.batch_size, s.precision)
+        views = (s.view_size, s.views_global, s.views_local, s.local_size)
+        work = (data, s.encoder, s.method, s.batch_size, s.precision, views)
         if work not in paces:
             paces[work] = measured_pace(s, images, threads)
         seconds[job.name] = expected_seconds(s, paces[work], len(images), 0 if test is None else len(test))

@@ -33,18 +33,20 @@ def measured_pace(settings: PretrainSettings, images: ImageSet, threads: int) ->
         torch.set_num_threads(threads)
         try:
             method = build_method(s, images, None)
-            shape = (s.batch_size, images.images.shape[3], *images.images.shape[1:3])
-            one, two = torch.randn(2, *shape)
+            _, height, width, channels = images.images.shape
+            sizes = [s.view_sizes[0] if s.view_sizes else (height, width)] * s.views_global
+            sizes += s.local_sizes((height, width))
+            views = [torch.randn(s.batch_size, channels, *size) for size in sizes]
             optimizer = torch.optim.SGD([p for p in method.parameters() if p.requires_grad], 1e-6)
 
             def train() -> None:
                 optimizer.zero_grad()
-                method.losses([one, two]).each.mean().backward()
+                method.losses(views).each.mean().backward()
                 optimizer.step()
 
             def look() -> None:
                 with torch.no_grad():
-                    method.encoder(one)
+                    method.encoder(views[0])
 
             return EncoderTimes(_timed(train), _timed(look) / s.batch_size)
         finally:
