@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -60,7 +61,7 @@ def pilot_settings(data: str, options: ChooseOptions, images: int, channels: int
 
 def _precision() -> str:
     """bf16-mixed on a processor that computes in it, where a step takes two thirds of the time; otherwise 32 bits."""
-    has = getattr(torch.cpu, "get_capabilities", dict)()
+    has: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return "bf16-mixed" if any(has.get(name) for name in ("avx512_bf16", "amx_bf16")) else "32-true"
 
 
