@@ -56,15 +56,16 @@ def unpacked(folder: Path, where: Path) -> dict[str, Path]:
     return {name: sets[name] for name in [*SETS, *sorted(sets)] if name in sets}
 
 
-def choices(data: Path, out: Path, args: argparse.Namespace) -> dict[str, coviews.choosing.choose.Choice]:
+def choices(data: Path, out: Path, args: argparse.Namespace) -> dict[str, coviews.Choice]:
     """What `choose` takes with so many labels a class; the pilots are shared where they can be."""
-    lengths = {"pilots": 14, "epochs": 6, "images": 600} if args.quick else {"pilots": 18, "epochs": 16, "images": 1500}
+    first = 14 if args.quick else 18  # pilots; each further number of labels has some more to go on from there
+    lengths = {"epochs": 6, "images": 600} if args.quick else {"epochs": 16, "images": 1500}
     counts = (0, 10) if args.quick else LABELS
     made = {}
-    for count in counts:
+    for i, count in enumerate(counts):
         labels = {"labels": "none"} if count == 0 else {"per_class": count}
         made[f"choose {count}"] = coviews.choose(
-            str(data / "train"), out=out, jobs=args.jobs, progress=sys.stderr.isatty(), **lengths, **labels
+            str(data / "train"), out=out, jobs=args.jobs, pilots=first + 4 * i, progress=sys.stderr.isatty(), **lengths, **labels
         )
     return made
 
