@@ -65,7 +65,13 @@ def choices(data: Path, out: Path, args: argparse.Namespace) -> dict[str, coview
     for i, count in enumerate(counts):
         labels = {"labels": "none"} if count == 0 else {"per_class": count}
         made[f"choose {count}"] = coviews.choose(
-            str(data / "train"), out=out, jobs=args.jobs, pilots=first + 4 * i, progress=sys.stderr.isatty(), **lengths, **labels
+            str(data / "train"),
+            out=out,
+            jobs=args.jobs,
+            pilots=first + 4 * i,
+            progress=sys.stderr.isatty(),
+            **lengths,
+            **labels,
         )
     return made
 
