@@ -19,7 +19,7 @@ from coviews.ops.kernels.transpose import TILE, transpose
 BOX, HEIGHT, WIDTH, FLIP, FLIP_VERTICAL, TURNS, ROWS_FIRST, PLACE_SLOTS = 0, 4, 5, 6, 7, 8, 9, 10
 
 BITS = 22  # weights are fixed point with this many bits after the point
-BLOCK = 128  # rows that are transposed at a time: they stay in the cache
+BLOCK = 192  # rows that are transposed at a time: they stay in the cache
 
 i32, u32, u8 = np.int32, np.uint32, np.uint8
 HALF = i32(1 << (BITS - 1))
@@ -111,6 +111,10 @@ def _weigh(source, first, left, n, weights, out):
     if n == 4:
         _mean4(a, b, c, d, weights[0], weights[1], weights[2], weights[3], out)
         return
+    e = source[first + 4, left:right]
+    if n == 5:
+        _mean5(a, b, c, d, e, weights[0], weights[1], weights[2], weights[3], weights[4], out)
+        return
     total = np.empty(out.size, i32)
     _total4(a, b, c, d, weights[0], weights[1], weights[2], weights[3], total)
     for i in range(4, n):
@@ -148,6 +152,13 @@ def _mean4(a, b, c, d, p, q, r, s, out):
     for i in range(out.size):
         left, right = i32(i32(a[i] * p) + i32(b[i] * q)), i32(i32(c[i] * r) + i32(d[i] * s))
         out[i] = u8(i32(HALF + i32(left + right)) >> BITS)
+
+
+@njit
+def _mean5(a, b, c, d, e, p, q, r, s, t, out):
+    for i in range(out.size):
+        left, right = i32(i32(a[i] * p) + i32(b[i] * q)), i32(i32(c[i] * r) + i32(d[i] * s))
+        out[i] = u8(i32(HALF + i32(i32(left + right) + i32(e[i] * t))) >> BITS)
 
 
 @njit
