@@ -40,7 +40,7 @@ browser:
 
 # two processes with one thread each: torch's threads stall where they have to share their cores
 test: $(VENV)/.ready browser
-	@$(BIN)/python -c "from coviews.ops.engine import _prepare; _prepare()"
+	@$(BIN)/python -c "import numpy, coviews; from coviews.ops.engine import _kernels; _kernels(coviews.space('all'), numpy.dtype('uint8'))"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(TEST)
 
 lint: $(VENV)/.ready
