@@ -95,8 +95,7 @@ def study(name: str, data: Path, out: Path, args: argparse.Namespace) -> dict[st
     print(f"{name}: " + ", ".join(f"{k} [{c.family.text}]" for k, c in made.items()), file=sys.stderr)
     return (
         {k: score[v.text] for k, v in named.items()}
-        | {"former default": score["former default"], "default": score[coviews.PretrainSettings().views]
-           if coviews.PretrainSettings().views in score else score[named["recipe"].text]}
+        | {"former default": score["former default"], "default": score[coviews.PretrainSettings().family.text]}
         | {k: score[c.family.text] for k, c in made.items()}
     )  # fmt: skip
 

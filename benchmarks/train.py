@@ -4,17 +4,12 @@ Bare: forward, loss, backward and update of the same method on views that were m
 epochs of it, views drawn from a queue of four policies, made, moved and normalised. lightly: its SimCLR with
 its own transform (torchvision's operations), loss and projector on the same encoder, images, batch and cores, images
 in memory, with the number of loader processes that serves it best. All in one process, in turn, medians of rounds.
-
-Steps: CPU time of the bare step as it was, over that of the step as it is now (`kept_memory`), with 32 bits and with
-bf16-mixed; and the same for a step on contiguous (N, C, H, W) views, which `to_tensors` never made.
 """
 
 import contextlib
-import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +19,6 @@ from rich.table import Table
 
 from coviews.compat import import_torchvision
 from coviews.console.progress import Display
-from coviews.encoders.memory import kept_memory
 from coviews.encoders.pixels import to_tensors
 from coviews.ops.space import space
 from coviews.policies.learned import Policy
@@ -37,14 +31,14 @@ from coviews.training.state import Training
 from measure import options, versions, write
 
 BATCH = 128
-CPU = torch.device("cpu")
 
 
 @contextlib.contextmanager
-def training_of(encoder: str, images: int, precision: str = "32-true") -> Iterator[Training]:
+def training_of(encoder: str, images: int) -> Iterator[Training]:
     settings = PretrainSettings(
         data=f"shapes:{images}", encoder=encoder, batch_size=BATCH, tensorboard=False, accelerator="cpu",
-        save_every=1e6, space="autoaugment", search=PPOSettings(), precision=precision,
+        save_every=1e6, space="autoaugment", search=PPOSettings(),
+        views="coviews",
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         training = Training(settings, make_fabric(settings), Display(False), settings.data, None)
@@ -56,66 +50,25 @@ def training_of(encoder: str, images: int, precision: str = "32-true") -> Iterat
         training.close()
 
 
-def bare_steps(training: Training, steps: int, *, contiguous: bool = False) -> Callable[[], object]:
-    """As many optimiser steps as are asked for, on views that lie ready; contiguous: as (N, C, H, W) in memory."""
+def bare_steps(training: Training, steps: int) -> Callable[[], object]:
+    """As many optimiser steps as are asked for, on views that lie ready."""
     b = training.batches
-    all_views: list[list[torch.Tensor]] = []
+    pairs = []
     for step, groups, _ in b.epoch(training.source, 1, ahead=0):
-        views = [x for group in groups for x in to_tensors(group, training.views.mean, training.views.std)]
-        all_views.append([x.contiguous() for x in views] if contiguous else views)
+        pairs.append([x for views in groups for x in to_tensors(views, training.views.mean, training.views.std)])
         if step + 1 == steps:
             break
 
     def run() -> None:
         training.bare.train()
-        for views in all_views:
-            with training.fabric.autocast():
-                losses = training.bare.losses(views)
+        for pair in pairs:
+            losses = training.bare.losses(pair)
             training.optimizer.zero_grad()
             losses.each.mean().backward()
             training.optimizer.step()
             training.bare.after_step(losses)
 
     return run
-
-
-def kept(call: Callable[[], object]) -> Callable[[], object]:
-    """The same with the memory kept, as in `pretrain`."""
-
-    def run() -> None:
-        with kept_memory(CPU):
-            call()
-
-    return run
-
-
-def step_speedups(encoder: str, rounds: int, steps: int) -> dict[str, float]:
-    """The step's figures: `step_speedup` over the step as it was, `step_over_contiguous` over one on NCHW views."""
-    figures: dict[str, float] = {}
-    kinds = ("contiguous", "former", "now")
-    for precision, suffix in (("32-true", ""), ("bf16-mixed", "_bf16")):
-        times = [[in_new_process(step_seconds, encoder, precision, steps, k) for k in kinds] for _ in range(rounds)]
-        contiguous, former, now = np.median(times, 0)
-        figures[f"step_speedup_{encoder}{suffix}"] = former / now
-        figures[f"step_over_contiguous_{encoder}{suffix}"] = contiguous / now
-    return figures
-
-
-def in_new_process(function: Callable[..., float], *arguments: object) -> float:
-    """What a function gives in a process of its own: what one kind of step leaves in memory must not help another."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(function, *arguments).result()
-
-
-def step_seconds(encoder: str, precision: str, steps: int, kind: str) -> float:
-    """CPU time of some steps, the second time that they are done."""
-    with training_of(encoder, max(steps, 2) * BATCH, precision) as training:
-        run = bare_steps(training, steps, contiguous=kind == "contiguous")
-        with kept_memory(CPU) if kind == "now" else contextlib.nullcontext():
-            run()
-            start = time.process_time()
-            run()
-            return time.process_time() - start
 
 
 def epoch(training: Training) -> Callable[[], object]:
@@ -190,12 +143,10 @@ def main() -> None:
     asked = options(__doc__)
     figures: dict[str, float] = {}
     table = Table("", "images/s over the bare step's", "share of its time that is not the bare step's")
-    for encoder, rounds, steps in (("resnet8", 5 if asked.quick else 15, 4), ("resnet18", 1 if asked.quick else 5, 1)):
-        figures |= step_speedups(encoder, rounds, steps)
     plans = {"resnet8": (3 if asked.quick else 9, 20), "resnet18": (1 if asked.quick else 3, 2)}
     for encoder, (rounds, steps) in plans.items():
         with training_of(encoder, steps * BATCH) as training:
-            systems = {"bare": kept(bare_steps(training, steps)), "pretrain": kept(epoch(training))}
+            systems = {"bare": bare_steps(training, steps), "pretrain": epoch(training)}
             if encoder == "resnet8":
                 systems |= best_of({f"lightly, {n} loader processes": lightly_epoch(training, n) for n in (0, 1, 2)})
             t = medians(systems, rounds)

@@ -33,9 +33,8 @@ def is_tiff(start: bytes) -> bool:
 def tiff_header(file: IO[bytes], frames: str | int | None) -> Header | None:
     """The header of a TIFF file; None for a picture of 8 bits, which Pillow reads."""
     with _opened(file) as tiff:
-        series = tiff.series[0]
-        page = _first_page(series)
-        if _is_picture(page) and _page_count(series) == 1:
+        series, page = tiff.series[0], _first_page(tiff.series[0])
+        if _is_single_picture(series):
             return None
         stack = _stack(series, frames)
         return Header(page.imagelength, page.imagewidth, stack.channels, _depth(page), stack.remark)
@@ -44,12 +43,10 @@ def tiff_header(file: IO[bytes], frames: str | int | None) -> Header | None:
 def tiff_pixels(file: IO[bytes], frames: str | int | None) -> NDArray[Any] | None:
     """The pixels (H, W, C) of a TIFF file, upright; None for a picture of 8 bits, which Pillow reads."""
     with _opened(file) as tiff:
-        series = tiff.series[0]
-        page = _first_page(series)
-        if _is_picture(page) and _page_count(series) == 1:
+        series, page = tiff.series[0], _first_page(tiff.series[0])
+        if _is_single_picture(series):
             return None
-        stack = _stack(series, frames)
-        parts = [_page_pixels(file, series, index) for index in stack.pages]
+        parts = [_page_pixels(file, series, index) for index in _stack(series, frames).pages]
         return _upright(np.concatenate(parts, axis=2), _orientation(page))
 
 
@@ -57,6 +54,10 @@ def tiff_frames(file: IO[bytes]) -> int:
     """The number of pages of equal shape in a TIFF file."""
     with _opened(file) as tiff:
         return _page_count(tiff.series[0])
+
+
+def _is_single_picture(series: "TiffPageSeries") -> bool:
+    return _is_picture(_first_page(series)) and _page_count(series) == 1
 
 
 def _opened(file: IO[bytes]) -> "TiffFile":

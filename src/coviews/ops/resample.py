@@ -217,7 +217,7 @@ def _ranges(low, high, size, n, mirrored, image):
 
 def _new_weights(image, n, most):
     """An array for weights: fixed point for images of 8 bits, double precision for others."""
-    raise NotImplementedError  # numba compiles what `_typed_weights` gives
+    raise NotImplementedError  # never called: numba compiles what `_typed_weights` gives in its place
 
 
 @overload(_new_weights)

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from coviews.console.progress import Display
-from coviews.encoders.memory import kept_memory
 from coviews.encoders.pixels import to_tensors
 from coviews.errors import CoviewsError
 from coviews.ops.plan import Plan
@@ -73,7 +72,7 @@ def pretrain(
             training.settings = training.settings.replaced(init_from=settings.init_from)
             try:
                 begin(training, folder, overwrite)
-                with listening(training.stop_request), kept_memory(fabric.device):
+                with listening(training.stop_request):
                     train(training)
                     return finish(training)
             finally:
