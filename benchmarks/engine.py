@@ -104,18 +104,32 @@ def threads(images: np.ndarray) -> dict[str, Callable[[], object]]:
 
 
 def crops(images: np.ndarray) -> dict[str, Callable[[], object]]:
-    """Random parts of large images, resampled to 224 pixels and mirrored; no operations."""
-    n, generator = len(images), np.random.default_rng(0)
+    """Random parts of large images, resampled to 224 pixels and mirrored; no operations.
+
+    Both draw anew for each image, and both cut out the same boxes: the boxes decide how much work there is.
+    """
+    n, size = len(images), images.shape[1:3]
     identity = Subpolicies.from_texts(["Identity"] * n, space("all"))
     pillow = [Image.fromarray(i) for i in images]
-    theirs = v2.Compose([v2.RandomResizedCrop(224, (0.2, 1)), v2.RandomHorizontalFlip()])
-    out = np.empty((n, 1, 224, 224, 3), np.uint8)
+    theirs, out = v2.RandomResizedCrop(224, (0.2, 1)), np.empty((n, 1, 224, 224, 3), np.uint8)
 
-    def ours() -> None:
-        plan = Plan.draw(identity, n, images.shape[1:3], generator, sizes=((224, 224),))
-        make_views(images, plan, threads=1, out=out)
+    def draw() -> Plan:
+        return Plan.draw(identity, n, size, np.random.default_rng(0), sizes=((224, 224),))
 
-    return {"ours, 500 to 224": ours, "torchvision, 500 to 224": lambda: [theirs(p) for p in pillow]}
+    fixed = draw()
+    boxes, flips = fixed.boxes[:, 0].tolist(), fixed.flips[:, 0].tolist()
+
+    def torchvision() -> None:
+        for p, (left, top, right, bottom), flip in zip(pillow, boxes, flips, strict=True):
+            theirs.make_params([p])
+            view = F.resized_crop(p, top, left, bottom - top, right - left, [224, 224])
+            if flip:
+                F.horizontal_flip(view)
+
+    return {
+        "ours, 500 to 224": lambda: make_views(images, draw(), threads=1, out=out),
+        "torchvision, 500 to 224": torchvision,
+    }
 
 
 def chains(images: np.ndarray) -> dict[str, Callable[[], object]]:

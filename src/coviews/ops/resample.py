@@ -80,12 +80,13 @@ def _resize_columns(image, top, rows, origin, c, out, start, count, weights):
     """The same for columns, the first of which has number `origin`: in blocks of rows, transposed and back."""
     left, right = _extent(start, count)
     blocks = (rows + BLOCK - 1) // BLOCK
-    n = (rows + blocks - 1) // blocks
+    n = ((rows + blocks - 1) // blocks + TILE - 1) // TILE * TILE  # whole tiles are written faster
     columns, resized = np.empty(((right - left) * c, n), image.dtype), np.empty((out.shape[1], n), image.dtype)
     # the channels of a column are neighbours, so their rows are one long row
     long, resized_long = columns.reshape(right - left, c * n), resized.reshape(start.size, c * n)
-    for y in range(0, rows, n):
-        present = min(n, rows - y)
+    present = min(n, rows)
+    for first in range(0, rows, n):
+        y = min(first, rows - present)  # the last block overlaps the one before
         transpose(image, top + y, (left - origin) * c, present, columns.shape[0], columns, 0)
         _resize_rows(long, left, 0, resized_long, start, count, weights)
         transpose(resized, 0, 0, out.shape[1], present, out, y)
