@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError
+from coviews.ops.generators import numpy_generator
 from coviews.ops.placement import Placement
 from coviews.ops.space import Space, space
 
 if TYPE_CHECKING:
+    import torch
+
     from coviews.policies.subpolicy import Subpolicies, ViewSource
 
 LARGEST_VIEW = 4096  # pixels a side
@@ -90,14 +93,16 @@ class Plan:
         source: "ViewSource | Subpolicies",
         n: int,
         image_size: Size,
-        generator: np.random.Generator,
+        generator: "np.random.Generator | torch.Generator",
         placement: Placement | None = None,
         sizes: tuple[Size, ...] = (),
     ) -> "Plan":
         """A plan for n images: operations by a view source, or given ones; crops, flips and turns by the placement.
 
-        A source that prefers some crops to others (`chooses_crops`) chooses among what the placement draws.
+        A source that prefers some crops to others (`chooses_crops`) chooses among what the placement draws. The
+        generator is NumPy's or torch's; workers of a DataLoader draw different plans from copies of the same one.
         """
+        generator = numpy_generator(generator)
         if getattr(source, "chooses_crops", False):
             chosen: Plan = source.draw_plan(n, image_size, generator, placement, sizes)  # type: ignore[union-attr]
             return chosen

@@ -8,12 +8,13 @@ import math
 import warnings
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
+from coviews.ops.generators import numpy_generator
 from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan
 from coviews.policies.blas_threads import one_blas_thread
@@ -24,6 +25,9 @@ from coviews.policies.tilted import COOPERATIVE, Effects, Tilt, TiltedPolicy, le
 from coviews.searching.settings import SearchSettings
 from coviews.searching.table_equations import Equations, Numbers, effect_indices
 from coviews.searching.tilt_strength import PriorSample, tilt_strength
+
+if TYPE_CHECKING:
+    import torch
 
 _SAMPLE = 8192  # draws of the prior that stand for all of it
 _RECENT = 2048  # pairs that tell how high the loss is now
@@ -198,7 +202,9 @@ class LossTable:
             self._pairs -= len(self._batches.popleft().losses)
 
     def state_dict(self) -> dict[str, Any]:
-        """A copy of all that the next policies depend on: plain numbers and arrays."""
+        """A copy of all that the next policies depend on: numbers and tensors, which `torch.load` reads by default."""
+        import torch  # here: making views does not wait for it
+
         empty = (
             np.empty((0, 2, self.steps), np.uint8), np.empty((0, 2, self.steps), np.uint8), np.empty(0, np.float32),
             np.empty((0, self._places), np.uint8),
@@ -209,10 +215,12 @@ class LossTable:
         state = {"ops": ops, "bins": bins, "losses": losses, "sizes": sizes, "fits": self.fits}
         if self._crops:
             state |= {"places": places, "image_size": np.array(self._image_size, np.int64)}
-        return state
+        return {name: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for name, v in state.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue exactly where the table was that gave this state."""
+        if missing := {"ops", "bins", "losses", "sizes", "fits", *(("places", "image_size") * self._crops)} - set(state):
+            raise CoviewsError(f"this is not the state of such a table: it has no {', '.join(sorted(missing))}")
         ops, bins, losses, sizes = (np.asarray(state[name]) for name in ("ops", "bins", "losses", "sizes"))
         shape = (int(sizes.sum()), 2, self.steps)
         if ops.shape != shape or bins.shape != shape or losses.shape != shape[:1]:
@@ -238,9 +246,9 @@ class LossTable:
 
     # ------------------------------------------------------------------------------------------------- the fit
 
-    def policy(self, generator: np.random.Generator) -> TiltedPolicy:
+    def policy(self, generator: "np.random.Generator | torch.Generator") -> TiltedPolicy:
         """The policy that follows from what is remembered; the next one may go further, up to the target."""
-        s = self.settings
+        s, generator = self.settings, numpy_generator(generator)
         drawn, places = self._prior_draws(generator)
         bins = level_bins(drawn.space.levels)[drawn.levels]
         effects, explained, without_crops = self._fit()
