@@ -40,7 +40,7 @@ class Pilot:
     def signals(self) -> dict[str, float] | None:
         """What its encoder shows without labels; None if it is not done."""
         try:
-            values = json.loads((self.folder / SIGNALS).read_text())
+            values = json.loads((self.folder / SIGNALS).read_bytes())
             return {str(name): float(value) for name, value in values.items()}
         except (OSError, ValueError, AttributeError, TypeError):
             return None

@@ -100,7 +100,7 @@ def named_variants(settings: PretrainSettings, variants: Mapping[str, Any], wher
 def read_variants(path: str | Path) -> dict[str, Any]:
     """Names and their settings from a YAML file."""
     try:
-        content = yaml.safe_load(Path(path).read_text())
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise CoviewsError(f"cannot read {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

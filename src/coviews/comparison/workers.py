@@ -146,7 +146,7 @@ class Workers:
         return min(1.0, lines.count(b'{"kind":"epoch"') / job.settings.epochs)
 
     def _last_line(self, job: Job, code: int) -> str:
-        lines = self.log(job).read_text(errors="replace").strip().splitlines()
+        lines = self.log(job).read_text(encoding="utf-8", errors="replace").strip().splitlines()
         message = lines[-1].removeprefix("error: ") if lines else f"it ended with the code {code}"
         return f"{message} (all of it in {self.log(job)})"
 

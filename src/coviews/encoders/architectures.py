@@ -143,6 +143,19 @@ def _timm_model(name: str, size: tuple[int, int], channels: int) -> nn.Module:
         ) from error
 
 
+def timm_takes_size(name: str, size: tuple[int, int], channels: int) -> bool:
+    """Whether a model of timm is made for images of one size; most convolutional networks take every size."""
+    import_torchvision()
+    import timm
+
+    try:
+        img_size = size[0] if size[0] == size[1] else size
+        timm.create_model(name, pretrained=False, num_classes=0, in_chans=channels, img_size=img_size)
+    except TypeError:
+        return False
+    return True
+
+
 def _unknown_encoder(name: str, torchvision_names: list[str]) -> CoviewsError:
     import_torchvision()
     import timm

@@ -4,7 +4,7 @@ from torch import nn
 
 from coviews.data.load import ImageSet
 from coviews.encoders.architectures import check_encoder, make_encoder
-from coviews.encoders.file import load_encoder
+from coviews.encoders.initial import start_from
 from coviews.methods.known import make_method
 from coviews.methods.method import Method
 from coviews.runs.settings import PretrainSettings
@@ -18,5 +18,5 @@ def build_method(settings: PretrainSettings, images: ImageSet, module: nn.Module
     for size in {*s.view_sizes, *s.local_sizes((height, width))}:
         check_encoder(encoder, size, channels, s.encoder)
     if s.init_from is not None:
-        load_encoder(s.init_from, into=encoder).train()
+        start_from(s.init_from, encoder, s.encoder, (height, width), channels, download=s.download)
     return make_method(s.method, encoder, features, seed=s.seed)

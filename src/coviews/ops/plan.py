@@ -145,6 +145,11 @@ class Plan:
     def __len__(self) -> int:
         return len(self.ops)
 
+    def __repr__(self) -> str:
+        height, width = self.image_size
+        counts = f"{self.views} views, {self.steps} steps"
+        return f"Plan({len(self):,} images of {height} x {width}, {counts}, space {self.space.name!r})"
+
     def __getitem__(self, index: Any) -> "Plan":
         """The plan of some images: a slice, an index array or a mask."""
         return replace(self, **{name: getattr(self, name)[index] for name in _ARRAYS})

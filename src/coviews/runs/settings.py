@@ -3,10 +3,11 @@
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 import tyro
 
+from coviews.console.option_types import SettingsKeywords
 from coviews.console.options import Number, Text
 from coviews.data.formats import data_help
 from coviews.errors import CoviewsError, unknown
@@ -74,7 +75,7 @@ class PretrainSettings:
     data_root: Path = Path("data")
     """Where known sets are, or are downloaded to."""
     download: bool = False
-    """Fetch a known set that is not there."""
+    """Fetch a known set that is not there, or published weights for --init-from."""
     cache: Path | None = None
     """Where images that do not fit into memory are kept decoded; by default the user's cache folder."""
 
@@ -82,8 +83,9 @@ class PretrainSettings:
     """What learns from the views, with its options."""
     encoder: str = "resnet18"
     """resnet8 and resnet8x2 (small), any torchvision ResNet, or timm/NAME."""
-    init_from: Path | None = None
-    """Start from the encoder of another run: its folder, or its encoder.safetensors."""
+    init_from: Text = None
+    """Start from trained weights: the folder of a run, an encoder.safetensors, a state dict from elsewhere (.pt, .pth,
+    .safetensors), or the name of the encoder for its published weights (with --download)."""
 
     views: str = DEFAULT_VIEWS
     """Who chooses the views: coviews, indepviews, random, uniform, randaugment, trivialaugment, simclr, hardviews, the
@@ -205,6 +207,11 @@ class PretrainSettings:
         if self.learns_views:
             check_search(self)
 
+    def __repr__(self) -> str:
+        defaults = leaves(PretrainSettings())
+        changed = (f"{name}={value!r}" for name, value in leaves(self).items() if value != defaults.get(name))
+        return f"PretrainSettings({', '.join(changed)})"
+
     def _check_limits(self) -> None:
         limits = self.limits
         if not limits:
@@ -320,7 +327,7 @@ class PretrainSettings:
         """How many searches the whole run makes."""
         return sum(self.searches_at(epoch) for epoch in range(1, self.epochs + 1))
 
-    def replaced(self, **changes: Any) -> "PretrainSettings":
+    def replaced(self, **changes: Unpack[SettingsKeywords]) -> "PretrainSettings":
         """The same with other choices.
 
         A method or a search can be given by its name; the options of the method stand beside the other choices:

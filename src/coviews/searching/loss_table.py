@@ -146,6 +146,9 @@ class LossTable:
         """How many pairs are remembered."""
         return self._pairs
 
+    def __repr__(self) -> str:
+        return f"LossTable({self.kind}, {len(self):,} pairs, {self.space!r})"
+
     # ---------------------------------------------------------------------------------------------- the memory
 
     def add(self, subpolicies: Subpolicies | Plan, losses: Any) -> None:
@@ -219,7 +222,8 @@ class LossTable:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue exactly where the table was that gave this state."""
-        if missing := {"ops", "bins", "losses", "sizes", "fits", *(("places", "image_size") * self._crops)} - set(state):
+        needed = {"ops", "bins", "losses", "sizes", "fits", *(("places", "image_size") if self._crops else ())}
+        if missing := needed - set(state):
             raise CoviewsError(f"this is not the state of such a table: it has no {', '.join(sorted(missing))}")
         ops, bins, losses, sizes = (np.asarray(state[name]) for name in ("ops", "bins", "losses", "sizes"))
         shape = (int(sizes.sum()), 2, self.steps)

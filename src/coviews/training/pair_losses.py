@@ -73,7 +73,7 @@ def encoder_losses(encoder: "nn.Module", temperature: float) -> TensorLosses:
     def losses(x1: "Tensor", x2: "Tensor") -> "Tensor":
         output = encoder(torch.cat([x1, x2]))
         if not isinstance(output, torch.Tensor):
-            raise CoviewsError(f"the encoder must give a tensor, a vector for each image, but gives {described(output)}")
+            raise CoviewsError(f"the encoder must give a vector for each image, but gives {described(output)}")
         z1, z2 = output.flatten(1).float().chunk(2)
         return info_nce(z1, z2, temperature)
 
