@@ -56,6 +56,8 @@ class ChooseOptions:
     """Show what is going on."""
 
     def __post_init__(self) -> None:
+        for path in ("out", "data_root"):  # in Python, a text will do
+            object.__setattr__(self, path, Path(getattr(self, path)))
         for name, least in (
             ("per_class", 2),
             ("jobs", 1),
