@@ -208,6 +208,8 @@ class ChooseKeywords(TypedDict, total=False):
     per_class: int | None
     matters: str | None
     ignores: str | None
+    forbid: str | None
+    cap: str | None
     budget: str
     jobs: int | None
     out: str | Path
