@@ -14,6 +14,7 @@ import pytest
 import coviews
 from coviews.comparison.options import CompareOptions, ReproduceOptions
 from coviews.methods.known import METHODS
+from coviews.ops.view_settings import ViewKeywords
 from coviews.policies.fixed import FIXED, ViewSourceKeywords
 from coviews.runs.settings import PretrainSettings
 
@@ -97,18 +98,19 @@ def test_the_keywords_of_view_sources_are_those_of_all_of_them():
     assert typing.get_type_hints(ViewSourceKeywords) == options
 
 
+def test_the_keywords_of_view_settings_are_its_fields():
+    assert typing.get_type_hints(ViewKeywords) == typing.get_type_hints(coviews.ViewSettings)
+
+
 def test_no_public_function_takes_just_anything():
     for name in coviews.__all__:
         value = getattr(coviews, name)
         functions = [value] if inspect.isfunction(value) else []
         if inspect.isclass(value) and value.__module__.startswith("coviews"):
-            functions = [f for n, f in inspect.getmembers(value, inspect.isroutine) if not n.startswith("_")]
+            members = inspect.getmembers(value, lambda member: inspect.isfunction(member) or inspect.ismethod(member))
+            functions = [function for member, function in members if not member.startswith("_")]
         for function in functions:
-            try:
-                parameters = inspect.signature(function).parameters.values()
-            except ValueError:  # of a class in C
-                continue
-            for p in parameters:
+            for p in inspect.signature(function).parameters.values():
                 if p.kind is p.VAR_KEYWORD:
                     assert typing.get_origin(p.annotation) is typing.Unpack, f"{name}: {function}"
 

@@ -28,8 +28,8 @@ QUEUE.push(POLICY)
         (TABLE.policy(GENERATOR), "TiltedPolicy(coviews, prior Uniform, Space('all', "),
         (Embedding((9, 4), None, None, None, None), "Embedding(9 images, 4 features each)"),
         (
-            coviews.PretrainSettings(data="a").replaced(epochs=3, method="moco", bank=512),
-            "PretrainSettings(data='a', method='moco', method.bank=512, ",
+            coviews.PretrainSettings(data="a").replaced(epochs=3, temperature=0.3),
+            "PretrainSettings(data='a', method.temperature=0.3, epochs=3)",
         ),
     ],
 )

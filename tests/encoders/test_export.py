@@ -277,7 +277,7 @@ def test_a_folder_for_the_hub_loads_and_gives_the_same(tmp_path, monkeypatch, na
     if is_timm:
         theirs = timm.create_model("local-dir:for the hub", pretrained=True).eval()
         prepared = timm.data.resolve_data_config(model=theirs)
-        assert (prepared["input_size"], tuple(prepared["mean"])) == ((channels, *size), mean)
+        assert (tuple(prepared["input_size"]), tuple(prepared["mean"])) == ((channels, *size), mean)
         with torch.no_grad():
             assert torch.equal(theirs((images - 0.4) / 0.2), names["encoder"]((images - 0.4) / 0.2))
     card = Path("for the hub/README.md").read_text()

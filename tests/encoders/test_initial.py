@@ -106,7 +106,7 @@ def test_the_stem_for_small_images_starts_untrained(published):
 def test_published_weights_of_timm(published):
     encoder = made("timm/resnet10t", 64, 5)
     start_from("timm/resnet10t", encoder, "timm/resnet10t", (64, 64), 5, download=True)
-    assert published == [("resnet10t", 5)]  # timm adapts the first layer itself
+    assert published[-1] == ("resnet10t", 5)  # timm adapts the first layer itself
     assert same(encoder, made("timm/resnet10t", 64, 5, seed=7))
 
 
