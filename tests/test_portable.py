@@ -15,6 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "coviews"
+TEXTS = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
+TREES = {path: ast.parse(text, feature_version=(3, 11)) for path, text in TEXTS.items()}  # the syntax of the oldest
 
 POSIX_ONLY = {"fcntl", "grp", "posix", "pty", "pwd", "readline", "resource", "syslog", "termios", "tty"}
 # names of os and signal that Windows does not have
@@ -60,12 +62,11 @@ def test_modules_that_only_posix_has_are_not_needed():
 
 
 def test_what_windows_does_not_have_is_asked_for_first():
-    for path in SOURCE.rglob("*.py"):
-        text = path.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(text)):
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
             of_system = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
             if of_system and node.value.id in ("os", "signal") and node.attr in NOT_ON_WINDOWS:
-                assert f'hasattr({node.value.id}, "{node.attr}")' in text, f"{path.name}: {node.attr}"
+                assert f'hasattr({node.value.id}, "{node.attr}")' in TEXTS[path], f"{path.name}: {node.attr}"
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
                 assert not POSIX_ONLY & {name.split(".")[0] for name in names}, path.name
@@ -73,8 +74,8 @@ def test_what_windows_does_not_have_is_asked_for_first():
 
 def test_text_files_say_their_encoding():
     """The default is not UTF-8 everywhere."""
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 given = {k.arg for k in node.keywords}
                 if node.func.attr in ("read_text", "write_text"):
@@ -86,8 +87,6 @@ def test_python_3_11_to_3_13_are_promised():
     assert project["requires-python"] == ">=3.11"
     versions = [c.rpartition(" ")[2] for c in project["classifiers"] if c.startswith("Programming Language")]
     assert versions == ["3.11", "3.12", "3.13"]
-    for path in SOURCE.rglob("*.py"):  # the syntax is that of the oldest
-        ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 11))
 
 
 @pytest.fixture(scope="module")

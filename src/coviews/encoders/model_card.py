@@ -38,7 +38,7 @@ def _training(run: Run, model: OpenedEncoder) -> list[str]:
     part = f" ({_text(s.subset)})" if s.subset else ""
     rows = {
         "Images": f"{_code(Path(s.data).name)}, {start.get('images', 0):,}{part}",
-        "Views": _code(s.views if s.family is None else s.family.text),
+        "Views": _code(s.views if s.learns_views or s.family is None else s.family.text),
         "Method": f"{s.method.name}, {epochs} epochs, batches of {s.batch_size}, learning rate {s.lr:g}, seed {s.seed}",
         "Started from": _code(Path(s.init_from).name) if s.init_from else "random weights",
     }

@@ -235,7 +235,8 @@ def published_model(name: str, image_size: tuple[int, int] | None = None, channe
             return torchvision.models.get_model(name, weights="DEFAULT")
         import timm
 
-        short, plain = name.removeprefix("timm/"), {"pretrained": True, "num_classes": 0, "in_chans": channels}
+        short = name.removeprefix("timm/")
+        plain: dict[str, Any] = {"pretrained": True, "num_classes": 0, "in_chans": channels}
         if image_size is None:
             return timm.create_model(short, **plain)
         height, width = image_size

@@ -1,6 +1,6 @@
 """What happens to every view besides its operations."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
@@ -46,8 +46,8 @@ class ViewSettings:
     def of(cls, images: Images, **changes: Unpack[ViewKeywords]) -> "ViewSettings":
         """Settings with the fill colour and the normalisation of these images."""
         mean, std = (tuple(round(x, 6) for x in s) for s in channel_statistics(images))
-        own: ViewKeywords = {"fill": tuple(round(value_limit(images) * m) for m in mean), "mean": mean, "std": std}
-        return cls(**{**own, **changes})
+        fill = tuple(round(value_limit(images) * m) for m in mean)
+        return replace(cls(fill=fill, mean=mean, std=std), **changes)
 
     def plan(
         self, source: "ViewSource | Subpolicies", n: int, image_size: Size, generator: np.random.Generator

@@ -17,7 +17,7 @@ from coviews.ops.operations import PixelType
 from coviews.ops.placement import CROPS, Placement
 from coviews.ops.space import SPACES, STANDARD, standard_space
 from coviews.policies.factors import FAMILIES, OPERATIONS, RECIPE, Family, is_family, named_family, with_locks
-from coviews.policies.fixed import FIXED, takes_option, view_source
+from coviews.policies.fixed import FIXED, ViewSourceKeywords, takes_option, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
@@ -304,7 +304,7 @@ class PretrainSettings:
         name = self.search.first_source
         return self.named_source(name, **({"steps": self.search.steps} if name == "randaugment" else {}))
 
-    def named_source(self, name: str, **options: Any) -> ViewSource:
+    def named_source(self, name: str, **options: Unpack[ViewSourceKeywords]) -> ViewSource:
         """A view source that is not learned, within the limits.
 
         A fixed one has these settings' operations, steps and strength where it has a choice of them.
@@ -312,9 +312,9 @@ class PretrainSettings:
         if name.endswith(".safetensors"):
             return self.limits.source(load_policy(name))
         if name not in FIXED:
-            return self.limits.source(_family(name).source(**options))
+            return self.limits.source(_family(name).source(options.get("views", 2)))
         if takes_option(name, "space_name"):
-            options |= {"steps": self.search.steps, "space_name": self.space_name}
+            options["steps"], options["space_name"] = self.search.steps, self.space_name
         if takes_option(name, "p"):
             options["p"] = self.search.p
         if takes_option(name, "magnitude"):

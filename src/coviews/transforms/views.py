@@ -86,7 +86,7 @@ class Views:
         std: Sequence[float] = (0.25,) * MOST_CHANNELS,
         threads: int | None = None,
     ) -> None:
-        self.source = source  # type: ignore[assignment]  # its setter opens what is named
+        self.source = source  # its setter opens what is named
         family = self.source.family if isinstance(self.source, FamilySource) else None
         self.placement = placement or (Placement() if family is None else family.placement)
         self.size = (size, size) if isinstance(size, int) else size
