@@ -1,21 +1,28 @@
 """The generator that draws: NumPy's, or one that is seeded by torch's; in workers of a DataLoader, one for each."""
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from coviews.errors import CoviewsError
 
+if TYPE_CHECKING:
+    import torch
 
-def numpy_generator(generator: Any) -> np.random.Generator:
+AnyGenerator: TypeAlias = "np.random.Generator | torch.Generator"
+
+
+def numpy_generator(generator: AnyGenerator) -> np.random.Generator:
     """The NumPy generator to draw from; a torch generator moves on by one number, which seeds a new one.
 
     A worker process of a DataLoader has its own copy of every generator that the data set holds. There, a new
     generator is seeded by a number of this one and by torch's seed for that worker in that epoch: without it, all
     workers would make the same views, in every epoch.
     """
-    torch = sys.modules.get("torch.utils.data") and sys.modules["torch"]  # who has not loaded it need not wait for it
+    torch: Any = (
+        sys.modules.get("torch.utils.data") and sys.modules["torch"]
+    )  # who has not loaded it need not wait for it
     if torch is not None and isinstance(generator, torch.Generator):
         seed = torch.randint(2**63 - 1, (), generator=generator, device=generator.device)
         return np.random.default_rng(int(seed))

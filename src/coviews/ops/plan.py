@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError
-from coviews.ops.generators import numpy_generator
+from coviews.ops.generators import AnyGenerator, numpy_generator
 from coviews.ops.placement import Placement
 from coviews.ops.space import Space, space
 
 if TYPE_CHECKING:
-    import torch
-
     from coviews.policies.subpolicy import Subpolicies, ViewSource
 
 LARGEST_VIEW = 4096  # pixels a side
@@ -93,7 +91,7 @@ class Plan:
         source: "ViewSource | Subpolicies",
         n: int,
         image_size: Size,
-        generator: "np.random.Generator | torch.Generator",
+        generator: AnyGenerator,
         placement: Placement | None = None,
         sizes: tuple[Size, ...] = (),
     ) -> "Plan":

@@ -8,13 +8,13 @@ import math
 import warnings
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
-from coviews.ops.generators import numpy_generator
+from coviews.ops.generators import AnyGenerator, numpy_generator
 from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan
 from coviews.policies.blas_threads import one_blas_thread
@@ -26,9 +26,6 @@ from coviews.policies.tilted import COOPERATIVE, Effects, Tilt, TiltedPolicy, le
 from coviews.searching.settings import SearchSettings
 from coviews.searching.table_equations import Equations, Numbers, effect_indices
 from coviews.searching.tilt_strength import PriorSample, tilt_strength
-
-if TYPE_CHECKING:
-    import torch
 
 _SAMPLE = 8192  # draws of the prior that stand for all of it
 _RECENT = 2048  # pairs that tell how high the loss is now
@@ -229,6 +226,7 @@ class LossTable:
         needed = {"ops", "bins", "losses", "sizes", "fits", *(("places", "image_size") if self._crops else ())}
         if missing := needed - set(state):
             raise CoviewsError(f"this is not the state of such a table: it has no {', '.join(sorted(missing))}")
+        state = {name: v.cpu() if hasattr(v, "cpu") else v for name, v in state.items()}  # loaded to any device
         ops, bins, losses, sizes = (np.asarray(state[name]) for name in ("ops", "bins", "losses", "sizes"))
         shape = (int(sizes.sum()), 2, self.steps)
         if ops.shape != shape or bins.shape != shape or losses.shape != shape[:1]:
@@ -254,7 +252,7 @@ class LossTable:
 
     # ------------------------------------------------------------------------------------------------- the fit
 
-    def policy(self, generator: "np.random.Generator | torch.Generator") -> TiltedPolicy:
+    def policy(self, generator: AnyGenerator) -> TiltedPolicy:
         """The policy that follows from what is remembered; the next one may go further, up to the target."""
         s, generator = self.settings, numpy_generator(generator)
         drawn, places = self._prior_draws(generator)

@@ -7,7 +7,7 @@ import numpy as np
 
 from coviews.console.progress import LateBar
 from coviews.errors import CoviewsError
-from coviews.ops.generators import numpy_generator
+from coviews.ops.generators import AnyGenerator, numpy_generator
 from coviews.ops.images import Images
 from coviews.ops.space import STANDARD, space
 from coviews.ops.view_settings import ViewSettings
@@ -18,7 +18,6 @@ from coviews.searching.ppo_search import learn_policy
 from coviews.training.pair_losses import PairLosses, TensorLosses, encoder_losses
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
 
@@ -26,7 +25,7 @@ def search(
     images: Images,
     encoder: "nn.Module | None" = None,
     *,
-    generator: "np.random.Generator | torch.Generator",
+    generator: AnyGenerator,
     losses: TensorLosses | None = None,
     kind: str | None = None,
     source: ViewSource | None = None,

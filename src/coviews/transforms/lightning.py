@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from coviews.errors import CoviewsError
+from coviews.policies.fixed import fitted_source
 from coviews.policies.subpolicy import ViewSource
 from coviews.policies.tilted import Effects, Tilt, TiltedPolicy
 from coviews.searching.loss_table import LossTable, TableSettings
@@ -110,7 +111,7 @@ class LearnViews(Callback):
     def _start(self, channels: int, dtype: str) -> ViewSource:
         """A table for such images; gives its prior."""
         self._images = (channels, dtype)
-        prior = self.views.fitted(channels, np.dtype(dtype))
+        prior = fitted_source(self.prior, channels, np.dtype(dtype))
         self.table = LossTable(prior, **self._options)
         return prior
 
