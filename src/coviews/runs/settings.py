@@ -10,6 +10,7 @@ import tyro
 from coviews.console.options import Number, Text
 from coviews.data.formats import data_help
 from coviews.errors import CoviewsError, unknown
+from coviews.methods.keeping import KeepSettings
 from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
 from coviews.ops.operations import PixelType
@@ -80,6 +81,11 @@ class PretrainSettings:
 
     method: Annotated[MethodSettings, tyro.conf.arg(name="")] = field(default_factory=SimCLRSettings)
     """What learns from the views, with its options."""
+    keep: float = 0.0
+    """Let the encoder keep what views change: the weight of a small network that predicts, from the features of two
+    views, what was done differently to them. 5 is a good try where colour or position may matter; 0 for none."""
+    keep_what: str = "all"
+    """What it predicts, with commas between: colour, crop, flip (turns too), other (rotations, blur, ...), or all."""
     encoder: str = "resnet18"
     """resnet8 and resnet8x2 (small), any torchvision ResNet, or timm/NAME."""
     init_from: Path | None = None
@@ -196,6 +202,7 @@ class PretrainSettings:
             _family(self.views)
         check_numbers(self)
         check_views(self)
+        self.keeping  # noqa: B018 - it is checked when made
         self._check_limits()
         self.method.check_batch(self.batch_size)
         if self.batch_size % (self.devices * self.num_nodes):
@@ -216,6 +223,11 @@ class PretrainSettings:
             name = self.hard_source if self.views == "hardviews" else self.views
             source = self.first_source() if self.learns_views else self.named_source(name)
             limits.check_family(source, self.placement)
+
+    @property
+    def keeping(self) -> KeepSettings:
+        """How much the encoder is asked to keep of what views change, and what."""
+        return KeepSettings(weight=self.keep, what=self.keep_what)
 
     @property
     def learns_views(self) -> bool:

@@ -138,14 +138,14 @@ def train_epoch(t: Training) -> None:
         torch.manual_seed(_seed(s.seed, DROPOUT, t.epoch, step, b.rank))  # for encoders that drop parts
         tensors = [x for views in groups for x in to_tensors(views, t.views.mean, t.views.std, t.fabric.device)]
         if s.views == "hardviews" and len(tensors) > 2:
-            tensors = t.ranks.hardest_pair(tensors)
+            tensors, plan = t.ranks.hardest_pair(tensors, plan)
         rate = learning_rate(s, (t.epoch - 1) * b.steps + step, b.steps)
         for group in t.optimizer.param_groups:
             group["lr"] = rate
         losses = t.method.losses(tensors)
         loss = losses.each.mean()
         t.optimizer.zero_grad()
-        t.fabric.backward(loss)
+        t.fabric.backward(loss + t.keeping.loss(losses, plan) if t.keeping else loss)
         t.optimizer.step()
         t.bare.after_step(losses)
         observed.append((plan, losses.each.detach(), loss.detach()))
@@ -161,7 +161,8 @@ def train_epoch(t: Training) -> None:
                 if t.ranks.any(t.save_due):
                     t.save()
     pace = t.clock.pace((t.step - first) * b.size)
-    t.journal.epoch(t.epoch, t.total / b.steps, rate, embedding_spread(losses.embedding), pace)
+    kept = t.keeping.end_epoch() if t.keeping else {}
+    t.journal.epoch(t.epoch, t.total / b.steps, rate, embedding_spread(losses.embedding), pace, kept)
 
 
 def read_losses(t: Training, observed: list[tuple[Plan, Tensor, Tensor]]) -> float:

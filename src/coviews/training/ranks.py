@@ -10,6 +10,7 @@ from torch import Tensor
 from coviews.encoders.frozen import evaluating
 from coviews.methods.gather import gathered
 from coviews.methods.method import Method
+from coviews.ops.plan import Plan
 
 T = TypeVar("T")
 
@@ -48,8 +49,8 @@ class Ranks:
             one, two = (tuple(gathered(half[i]) if even else half[i] for half in halves) for i in (0, 1))
             return self.same(self.method.compare(one, two))
 
-    def hardest_pair(self, views: list[Tensor]) -> list[Tensor]:
-        """Of several views of each image, the pair with the highest loss.
+    def hardest_pair(self, views: list[Tensor], plan: Plan) -> tuple[list[Tensor], Plan]:
+        """Of several views of each image, the pair with the highest loss, and the plan of these pairs.
 
         Ferreira et al., Beyond Random Augmentations: Pretraining with Hard Views, ICLR 2025.
         """
@@ -63,4 +64,5 @@ class Ranks:
             losses = torch.stack([self.method.compare(embedded[i], embedded[j])[mine] for i, j in pairs])  # (P, n)
         hardest = torch.tensor(pairs, device=losses.device)[losses.argmax(0)]  # (n, 2)
         images, stacked = torch.arange(n, device=losses.device), torch.stack(views)  # (V, n, C, H, W)
-        return [stacked[hardest[:, 0], images], stacked[hardest[:, 1], images]]
+        pair = [stacked[hardest[:, 0], images], stacked[hardest[:, 1], images]]
+        return pair, plan.with_views(gathered(hardest).cpu().numpy())

@@ -31,13 +31,14 @@ from coviews.searching.known import make_search
 from coviews.training.batches import Batches
 from coviews.training.clock import Clock
 from coviews.training.journal import Journal
+from coviews.training.keeping import REFERENCE, Keeping
 from coviews.training.monitor import Monitor
 from coviews.training.pair_losses import PairLosses
 from coviews.training.ranks import Ranks
 from coviews.training.setup import first_source, load_data
 from coviews.training.signals import Stopped, StopRequest
 
-SEARCH = 3  # a stream of random numbers, besides those of the batches
+SEARCH, KEEPING = 3, 5  # streams of random numbers, besides those of the batches and of dropout
 
 # where the training is; in a checkpoint by these names
 _POSITION = ("epoch", "step", "total", "searched", "queued", "quality", "untrained")
@@ -80,7 +81,9 @@ class Training:
 
         torch.manual_seed(settings.seed)  # of this process alone: pretrain gives the old state back
         self.bare: Method = build_method(settings, self.images, module)
+        self.keeping = self._make_keeping() if settings.keeping.weight else None
         trained = [p for p in self.bare.parameters() if p.requires_grad]
+        trained += self.keeping.head.parameters() if self.keeping else []
         optimizer = torch.optim.SGD(
             trained, settings.lr, momentum=settings.sgd_momentum, weight_decay=settings.weight_decay
         )
@@ -88,6 +91,8 @@ class Training:
             self.bare = nn.SyncBatchNorm.convert_sync_batchnorm(self.bare)
         self.method, self.optimizer = fabric.setup(self.bare, optimizer)
         self.method.mark_forward_method("losses")
+        if self.keeping is not None:
+            self.keeping.set_up(fabric)
         self.ranks = Ranks(fabric, self.bare)
 
         self.queue = PolicyQueue(settings.queue_size, settings.queue_p)
@@ -102,6 +107,11 @@ class Training:
         self.quality: dict[str, float] = {}  # the last look at the encoder
         self.untrained: dict[str, float] = {}  # the first look
         self.clock, self.saved = Clock(), time.perf_counter()
+
+    def _make_keeping(self) -> Keeping:
+        s, many = self.settings, dataclasses.replace(self.batches, size=REFERENCE)
+        reference = many.plan(self.first_source, np.random.default_rng([s.seed, KEEPING]))
+        return Keeping(s.keeping, self.bare.feature_count, reference)
 
     def _make_search(self) -> Search:
         s = self.settings
@@ -175,6 +185,7 @@ class Training:
                 "optimizer": self.optimizer.state_dict(),
                 "precision": self.fabric._precision.state_dict(),  # the scale of half-precision gradients
                 "search": _tensors(self.search.state_dict() if self.search else {}),
+                **({"keeping": self.keeping.state_dict()} if self.keeping else {}),
             },
             keep,
         )
@@ -197,6 +208,8 @@ class Training:
             self.clock.seconds.update(state["seconds"])
             if self.search is not None:
                 self.search.load_state_dict(state["search"])
+            if self.keeping is not None:
+                self.keeping.load_state_dict(state["keeping"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             why = " ".join(str(error).split())[:200]
             raise CoviewsError(f"the checkpoint {self.run.checkpoint} does not fit this run: {why}") from error
