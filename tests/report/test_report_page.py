@@ -130,6 +130,14 @@ def test_any_search_is_drawn_by_its_measures(tmp_path):
     assert trace.alt == "Trace, 2 searches: in the last one it goes from 5.000 to 5.000. Less is better."
 
 
+def test_what_the_keeping_head_predicts_is_drawn(tmp_path):
+    charts = {chart.key: chart for chart in run_charts(read_run(make_run(tmp_path / "run", keep=5.0, policies=0)))}
+    hue, position = charts["kept"].lines
+    assert (hue.name, hue.x[-1], hue.y[0], hue.y[-1]) == ("Hue", 6.0, 0.0, pytest.approx(0.5))
+    assert position.y == [0.2] * 6
+    assert charts["kept"].alt.endswith("at the end: Hue 50%, position 20%.")
+
+
 @pytest.mark.parametrize("views", ["random", "randaugment", "hardviews"])
 def test_a_run_with_fixed_views_has_no_policies(tmp_path, views):
     page = page_of(make_run(tmp_path / "run", views=views), tmp_path)
