@@ -98,9 +98,14 @@ class PretrainSettings:
     magnitude: int = 9
     """RandAugment's, 0 to 30."""
     hard_source: str = "simclr"
-    """hardviews chooses among views of this source."""
+    """hardviews chooses among views of this source: a fixed one, or a family of views, named as for --views."""
     hard_views: int = 4
-    """How many views of an image hardviews chooses a pair from."""
+    """How many views of an image pass the encoder, which then chooses a pair; 2 for no such pass."""
+    hard_crops: int = 0
+    """How many views of an image are drawn, of which those with the hardest crops are made and pass the encoder:
+    --hard-views of them. It costs no pass. 0 for no such choice."""
+    hard_scale: float = 1.0
+    """The share of their resolution at which views are compared by the encoder, such as 0.5: a quarter of its work."""
     crop: Text = None
     """How parts are cut out of the image, after the operations: random, joint (the two parts have very different areas
     more often), or none. By default as the views say, or random."""
@@ -192,10 +197,13 @@ class PretrainSettings:
             ("crop", self.crop or CROPS[0], CROPS),
             ("accelerator", self.accelerator, ACCELERATORS),
             ("precision", self.precision, PRECISIONS),
-            ("view source for hard_source", self.hard_source, FIXED),
         ):
             if value not in valid:
                 raise unknown(name, value, valid)
+        if self.hard_source not in FIXED:
+            if not is_family(self.hard_source):
+                raise unknown("view source for hard_source", self.hard_source, [*FIXED, *FAMILIES])
+            _family(self.hard_source)
         if self.views not in VIEWS and not self.views.endswith(".safetensors"):
             if not is_family(self.views) and self.views != CHOOSE:
                 raise unknown("view source", self.views, [*VIEWS, *FAMILIES, CHOOSE])
@@ -220,8 +228,7 @@ class PretrainSettings:
         if self.views_local and limits.locks.get("crop") is False:
             raise CoviewsError("local views are parts of the image, which --matters excludes: leave out --views-local")
         if not self.views.endswith(".safetensors"):
-            name = self.hard_source if self.views == "hardviews" else self.views
-            source = self.first_source() if self.learns_views else self.named_source(name)
+            source = self.first_source() if self.learns_views else self.named_source(self.base_views)
             limits.check_family(source, self.placement)
 
     @property
@@ -266,10 +273,20 @@ class PretrainSettings:
 
     @property
     def family(self) -> Family | None:
-        """The family of views, if the views are one."""
-        if self.views in VIEWS or self.views.endswith(".safetensors"):
+        """The family of views, if the views are one, or are chosen from one."""
+        if self.base_views in VIEWS or self.base_views.endswith(".safetensors"):
             return None
-        return with_locks(_family(self.views), self.limits.locks)
+        return with_locks(_family(self.base_views), self.limits.locks)
+
+    @property
+    def base_views(self) -> str:
+        """The views before any are chosen: hardviews chooses among those of another source."""
+        return self.hard_source if self.views == "hardviews" else self.views
+
+    def hard_size(self, view_size: tuple[int, int]) -> tuple[int, int]:
+        """The height and width at which hardviews compares views of this height and width."""
+        height, width = (max(1, round(self.hard_scale * side)) for side in view_size)
+        return height, width
 
     @property
     def view_sizes(self) -> tuple[tuple[int, int], ...]:
@@ -351,9 +368,10 @@ class PretrainSettings:
     def settled(self) -> "PretrainSettings":
         """The same with nothing left to defaults that depend on other choices, and may be others tomorrow."""
         p, family = self.placement, self.family
+        named = {} if family is None else {"hard_source" if self.views == "hardviews" else "views": family.text}
         return dataclasses.replace(
-            self, space=self.space_name, views=self.views if family is None else family.text, crop=p.crop,
-            crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical, quarter_turns=p.quarter_turns,
+            self, space=self.space_name, crop=p.crop, crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical,
+            quarter_turns=p.quarter_turns, **named,
         )  # fmt: skip
 
 

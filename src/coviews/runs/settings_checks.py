@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _LEAST = {
     "epochs": 1, "batch_size": 2, "warmup_epochs": 0, "queue_size": 1, "lr_warmup_epochs": 0, "hard_views": 2,
-    "knn_every": 0, "keep_every": 0, "devices": 1, "num_nodes": 1, "seed": 0, "subset_seed": 0, "magnitude": 0,
-    "size": 1, "threads": 1, "view_size": 1, "views_global": 1, "views_local": 0, "local_size": 1,
+    "hard_crops": 0, "knn_every": 0, "keep_every": 0, "devices": 1, "num_nodes": 1, "seed": 0, "subset_seed": 0,
+    "magnitude": 0, "size": 1, "threads": 1, "view_size": 1, "views_global": 1, "views_local": 0, "local_size": 1,
 }  # fmt: skip
 
 
@@ -36,6 +36,13 @@ def check_numbers(settings: "PretrainSettings") -> None:
     check_channels(settings.channels)
     check_depth_and_frames(settings.depth, settings.frames)
     check_shown(settings.show_channels)
+    if settings.hard_crops and settings.hard_crops <= settings.hard_views:
+        raise CoviewsError(
+            f"--hard-crops {settings.hard_crops} must be more than --hard-views {settings.hard_views}, which are "
+            "chosen among them; 0 for no choice by crops"
+        )
+    if not 0 < settings.hard_scale <= 1:
+        raise CoviewsError(f"--hard-scale must be above 0 and at most 1, not {settings.hard_scale}")
     if not 0 < settings.lr < math.inf:
         raise CoviewsError(f"--lr must be above 0, not {settings.lr}")
     for name in ("weight_decay", "save_every"):
@@ -60,7 +67,7 @@ def check_views(settings: "PretrainSettings") -> None:
         return
     if settings.view_count < 2:
         raise CoviewsError("there must be two views of each image or more: raise --views-global or --views-local")
-    if settings.views not in FIXED and settings.family is None:
+    if settings.views == "hardviews" or (settings.views not in FIXED and settings.family is None):
         learned = "hardviews chooses" if settings.views == "hardviews" else "learned views are"
         raise CoviewsError(
             f"{learned} pairs: use --views {', '.join(FIXED)}, or leave out --views-global and --views-local"

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from torch import nn
+from torch import Tensor, nn
 
 from coviews.console.progress import Display
 from coviews.encoders.method import build_method
 from coviews.errors import CoviewsError
 from coviews.methods.method import Method
+from coviews.ops.plan import Plan
 from coviews.ops.space import space
 from coviews.ops.view_settings import ViewSettings
 from coviews.policies.fixed import fitted_source, operations_left_out
@@ -30,6 +31,7 @@ from coviews.searching.contract import Search, SearchContext
 from coviews.searching.known import make_search
 from coviews.training.batches import Batches
 from coviews.training.clock import Clock
+from coviews.training.hard_views import HardViews
 from coviews.training.journal import Journal
 from coviews.training.keeping import REFERENCE, Keeping
 from coviews.training.monitor import Monitor
@@ -99,6 +101,7 @@ class Training:
         self.left_out = operations_left_out(given_source, self.first_source)
         self.search_space = settings.limits.space(space(settings.space_name)).fitting(channels, pixels)
         self.search = self._make_search() if settings.learns_views else None
+        self.hard_views = HardViews(settings, self.ranks) if settings.views == "hardviews" else None
 
         self.epoch, self.step = 1, 0  # the next step to be done
         self.total = 0.0  # of this epoch's losses
@@ -132,7 +135,28 @@ class Training:
     @property
     def source(self) -> ViewSource:
         """What makes the views now."""
+        if self.hard_views is not None:
+            return self.hard_views.source(self.first_source)
         return self.queue if len(self.queue) else self.first_source
+
+    def start_epoch(self) -> None:
+        """Make ready for the steps of an epoch, or for the rest of them."""
+        self.clock.start_epoch()
+        self.method.train()
+        if self.hard_views is not None and self.step == 0:
+            self.hard_views.before_epoch()
+
+    @property
+    def listeners(self) -> list[Search | HardViews]:
+        """Who learns from the losses of training."""
+        search, hard = self.search, self.hard_views
+        reads = self.settings.search.reads_training_losses
+        return [*([search] if search and reads else []), *([hard] if hard and hard.crops else [])]
+
+    def tell_listeners(self, plan: Plan, losses: Tensor) -> None:
+        """Tell those who learn from training what was done to a batch, and the loss of each image (N,)."""
+        for listener in self.listeners:
+            listener.observe(plan, losses)
 
     def adopt(self, policy: AnyPolicy, objection: str | None) -> None:
         """Keep a policy and let it make views, unless there is an objection."""
@@ -186,6 +210,7 @@ class Training:
                 "precision": self.fabric._precision.state_dict(),  # the scale of half-precision gradients
                 "search": _tensors(self.search.state_dict() if self.search else {}),
                 **({"keeping": self.keeping.state_dict()} if self.keeping else {}),
+                **({"hard views": _tensors(hard)} if (hard := self._hard_state) else {}),
             },
             keep,
         )
@@ -210,11 +235,17 @@ class Training:
                 self.search.load_state_dict(state["search"])
             if self.keeping is not None:
                 self.keeping.load_state_dict(state["keeping"])
+            if self.hard_views is not None:
+                self.hard_views.load_state_dict(state.get("hard views", {}))
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             why = " ".join(str(error).split())[:200]
             raise CoviewsError(f"the checkpoint {self.run.checkpoint} does not fit this run: {why}") from error
         for epoch in reversed(self.queued):
             self.queue.push(load_policy(self.run.policy_path(epoch)))
+
+    @property
+    def _hard_state(self) -> dict[str, Any]:
+        return self.hard_views.state_dict() if self.hard_views else {}
 
     @property
     def _fingerprint(self) -> list[Any]:
