@@ -45,7 +45,7 @@ class CropEffects:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where the effects were that gave this state."""
-        gram, right = np.array(state["gram"], np.float64), np.array(state["right"], np.float64)
+        gram, right = (np.asarray(state[name], np.float64) for name in ("gram", "right"))
         if gram.shape != self.gram.shape or right.shape != self.right.shape:
             raise CoviewsError("the saved effects of crops do not fit this version of coviews")
         self.gram, self.right = gram, right

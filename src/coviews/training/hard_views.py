@@ -88,4 +88,4 @@ class HardViews:
         """Continue exactly where the choice was that gave this state."""
         if self.crops is not None:
             self.crops.load_state_dict(state)
-            self.effects = np.array(state["effects"])
+            self.effects = np.asarray(state["effects"], np.float64)

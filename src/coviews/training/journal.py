@@ -113,7 +113,8 @@ class Journal:
         # it comes before the epoch
         self.trackers({f"search/{name}": value for name, value in numbers.items()}, epoch - 1)
         title = f"{report.title} for {duration(seconds)}:" if report.timed else report.title
-        most = ", ".join(policy.space.ops[i] for i in np.argsort(-means)[:4])
+        changes = [i for i in np.argsort(-means) if i != policy.space.identity]
+        most = ", ".join(policy.space.ops[i] for i in changes[:4])
         preferred = f" · most: {most}" if report.changed else ""
         self.display.line(f"epoch {epoch}: {title} {report.text}{preferred}", always=not report.brief)
 
