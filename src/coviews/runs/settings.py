@@ -16,7 +16,7 @@ from coviews.methods.simclr import SimCLRSettings
 from coviews.ops.operations import PixelType
 from coviews.ops.placement import CROPS, Placement
 from coviews.ops.space import SPACES, STANDARD, standard_space
-from coviews.policies.factors import FAMILIES, RECIPE, Family, is_family, named_family, with_locks
+from coviews.policies.factors import FAMILIES, OPERATIONS, RECIPE, Family, is_family, named_family, with_locks
 from coviews.policies.fixed import FIXED, takes_option, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
@@ -244,7 +244,9 @@ class PretrainSettings:
     @property
     def space_name(self) -> str:
         """The space of learned, uniform and random views: the prior's own, if it has one."""
-        return self.space or STANDARD if self._takes_space else self.search.first_source
+        if self._takes_space:
+            return self.space or STANDARD
+        return self.search.first_source if self.family is None else OPERATIONS
 
     def for_images(self, channels: int, dtype: PixelType) -> "PretrainSettings":
         """The same with the default space for such images, if no other space is chosen."""
@@ -273,14 +275,16 @@ class PretrainSettings:
 
     @property
     def family(self) -> Family | None:
-        """The family of views, if the views are one, or are chosen from one."""
+        """The family of the views, or of those that others are chosen from or depart from, if there is one."""
         if self.base_views in VIEWS or self.base_views.endswith(".safetensors"):
             return None
         return with_locks(_family(self.base_views), self.limits.locks)
 
     @property
     def base_views(self) -> str:
-        """The views before any are chosen: hardviews chooses among those of another source."""
+        """The views before any are learned or chosen."""
+        if self.learns_views:
+            return self.search.first_source
         return self.hard_source if self.views == "hardviews" else self.views
 
     def hard_size(self, view_size: tuple[int, int]) -> tuple[int, int]:
@@ -368,7 +372,13 @@ class PretrainSettings:
     def settled(self) -> "PretrainSettings":
         """The same with nothing left to defaults that depend on other choices, and may be others tomorrow."""
         p, family = self.placement, self.family
-        named = {} if family is None else {"hard_source" if self.views == "hardviews" else "views": family.text}
+        named: dict[str, Any] = {}
+        if family is not None:  # a file may have other views tomorrow
+            prior: dict[str, Any] = {"prior": family.text}
+            if self.learns_views:
+                named = {"search": dataclasses.replace(self.search, **prior)}
+            else:
+                named = {"hard_source" if self.views == "hardviews" else "views": family.text}
         return dataclasses.replace(
             self, space=self.space_name, crop=p.crop, crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical,
             quarter_turns=p.quarter_turns, **named,
