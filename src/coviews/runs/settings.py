@@ -21,7 +21,7 @@ from coviews.policies.fixed import FIXED, takes_option, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
-from coviews.runs.settings_checks import check_numbers, check_search, check_views
+from coviews.runs.settings_checks import check_hard_views, check_numbers, check_search, check_views
 from coviews.searching.loss_table import TableSettings
 from coviews.searching.settings import SearchSettings
 
@@ -200,16 +200,13 @@ class PretrainSettings:
         ):
             if value not in valid:
                 raise unknown(name, value, valid)
-        if self.hard_source not in FIXED:
-            if not is_family(self.hard_source):
-                raise unknown("view source for hard_source", self.hard_source, [*FIXED, *FAMILIES])
-            _family(self.hard_source)
         if self.views not in VIEWS and not self.views.endswith(".safetensors"):
             if not is_family(self.views) and self.views != CHOOSE:
                 raise unknown("view source", self.views, [*VIEWS, *FAMILIES, CHOOSE])
             _family(self.views)
         check_numbers(self)
         check_views(self)
+        check_hard_views(self)
         self.keeping  # noqa: B018 - it is checked when made
         self._check_limits()
         self.method.check_batch(self.batch_size)

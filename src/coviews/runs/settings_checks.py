@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from coviews.console.options import flag
 from coviews.data.request import check_channels, check_depth_and_frames
 from coviews.data.shown_channels import check_shown
-from coviews.errors import CoviewsError
+from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS
 from coviews.ops.placement import AREA
+from coviews.policies.factors import FAMILIES, is_family, named_family
 from coviews.policies.fixed import FIXED, takes_option
 from coviews.searching.known import SEARCHES
 from coviews.searching.settings import SearchSettings
@@ -36,13 +37,6 @@ def check_numbers(settings: "PretrainSettings") -> None:
     check_channels(settings.channels)
     check_depth_and_frames(settings.depth, settings.frames)
     check_shown(settings.show_channels)
-    if settings.hard_crops and settings.hard_crops <= settings.hard_views:
-        raise CoviewsError(
-            f"--hard-crops {settings.hard_crops} must be more than --hard-views {settings.hard_views}, which are "
-            "chosen among them; 0 for no choice by crops"
-        )
-    if not 0 < settings.hard_scale <= 1:
-        raise CoviewsError(f"--hard-scale must be above 0 and at most 1, not {settings.hard_scale}")
     if not 0 < settings.lr < math.inf:
         raise CoviewsError(f"--lr must be above 0, not {settings.lr}")
     for name in ("weight_decay", "save_every"):
@@ -79,6 +73,21 @@ def check_views(settings: "PretrainSettings") -> None:
             f"{settings.method.name} learns from two views of each image: use --method {' or '.join(able)}, or leave "
             "out --views-global and --views-local"
         )
+
+
+def check_hard_views(settings: "PretrainSettings") -> None:
+    """An error for hard views that cannot be chosen."""
+    if settings.hard_source not in FIXED:
+        if not is_family(settings.hard_source):
+            raise unknown("view source for hard_source", settings.hard_source, [*FIXED, *FAMILIES])
+        named_family(settings.hard_source)
+    if settings.hard_crops and settings.hard_crops <= settings.hard_views:
+        raise CoviewsError(
+            f"--hard-crops {settings.hard_crops} must be more than --hard-views {settings.hard_views}, which are "
+            "chosen among them; 0 for no choice by crops"
+        )
+    if not 0 < settings.hard_scale <= 1:
+        raise CoviewsError(f"--hard-scale must be above 0 and at most 1, not {settings.hard_scale}")
 
 
 def check_search(settings: "PretrainSettings") -> None:
