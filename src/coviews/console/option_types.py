@@ -43,11 +43,15 @@ class PretrainKeywords(TypedDict, total=False):
     download: bool
     cache: str | Path | None
     method: "str | Mapping[str, Any] | MethodSettings"
+    keep: float
+    keep_what: str
     init_from: str | None
     views: str
     magnitude: int
     hard_source: str
     hard_views: int
+    hard_crops: int
+    hard_scale: float
     crop: str | None
     crop_area: tuple[float, float] | None
     flip: float | None
@@ -126,11 +130,15 @@ class CompareKeywords(TypedDict, total=False):
     download: bool
     cache: str | Path | None
     method: "str | Mapping[str, Any] | MethodSettings"
+    keep: float
+    keep_what: str
     init_from: str | None
     views: str | Sequence[str] | None
     magnitude: int
     hard_source: str
     hard_views: int
+    hard_crops: int
+    hard_scale: float
     crop: str | None
     crop_area: tuple[float, float] | None
     flip: float | None

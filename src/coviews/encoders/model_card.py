@@ -35,10 +35,11 @@ def _training(run: Run, model: OpenedEncoder) -> list[str]:
     s = run.settings
     start: dict[str, Any] = next((r for r in run.metrics() if r.get("kind") == "start"), {})
     epochs = f"{s.epochs}" if model.epoch is None else f"{model.epoch} of {s.epochs}; the training has not ended"
+    of_family = s.family is not None and not s.learns_views and s.views != "hardviews"
     part = f" ({_text(s.subset)})" if s.subset else ""
     rows = {
         "Images": f"{_code(Path(s.data).name)}, {start.get('images', 0):,}{part}",
-        "Views": _code(s.views if s.learns_views or s.family is None else s.family.text),
+        "Views": _code(s.family.text if s.family is not None and of_family else s.views),
         "Method": f"{s.method.name}, {epochs} epochs, batches of {s.batch_size}, learning rate {s.lr:g}, seed {s.seed}",
         "Started from": _code(Path(s.init_from).name) if s.init_from else "random weights",
     }

@@ -20,9 +20,7 @@ def numpy_generator(generator: AnyGenerator) -> np.random.Generator:
     generator is seeded by a number of this one and by torch's seed for that worker in that epoch: without it, all
     workers would make the same views, in every epoch.
     """
-    torch: Any = (
-        sys.modules.get("torch.utils.data") and sys.modules["torch"]
-    )  # who has not loaded it need not wait for it
+    torch: Any = sys.modules.get("torch.utils.data") and sys.modules["torch"]
     if torch is not None and isinstance(generator, torch.Generator):
         seed = torch.randint(2**63 - 1, (), generator=generator, device=generator.device)
         return np.random.default_rng(int(seed))

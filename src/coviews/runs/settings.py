@@ -22,6 +22,7 @@ from coviews.policies.fixed import FIXED, ViewSourceKeywords, takes_option, view
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
+from coviews.runs.leaves import leaves
 from coviews.runs.settings_checks import check_hard_views, check_numbers, check_search, check_views
 from coviews.searching.loss_table import TableSettings
 from coviews.searching.settings import SearchSettings
@@ -329,7 +330,8 @@ class PretrainSettings:
     def first_source(self) -> ViewSource:
         """Who makes the views before a policy is learned."""
         name = self.search.first_source
-        return self.named_source(name, **({"steps": self.search.steps} if name == "randaugment" else {}))
+        steps: ViewSourceKeywords = {"steps": self.search.steps} if name == "randaugment" else {}
+        return self.named_source(name, **steps)
 
     def named_source(self, name: str, **options: Unpack[ViewSourceKeywords]) -> ViewSource:
         """A view source that is not learned, within the limits.
@@ -387,17 +389,6 @@ class PretrainSettings:
             self, space=self.space_name, crop=p.crop, crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical,
             quarter_turns=p.quarter_turns, **named,
         )  # fmt: skip
-
-
-def leaves(settings: Any, prefix: str = "") -> dict[str, Any]:
-    """Every single choice by its full name, such as search.reward.threshold; a method or search by its name too."""
-    values: dict[str, Any] = {}
-    if hasattr(settings, "name"):
-        values[prefix.rstrip(".")] = settings.name
-    for f in dataclasses.fields(settings):
-        value, name = getattr(settings, f.name), prefix + f.name
-        values |= leaves(value, f"{name}.") if dataclasses.is_dataclass(value) else {name: value}
-    return values
 
 
 def _family(name: str) -> Family:

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from coviews.console.progress import LateBar
 from coviews.errors import CoviewsError
 from coviews.ops.generators import AnyGenerator, numpy_generator
