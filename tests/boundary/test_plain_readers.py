@@ -20,7 +20,7 @@ from coviews.errors import LONGEST, CoviewsError, one_line, unknown
 class Point(Schema):
     x: Count
     y: float
-    names: Annotated[list[str], msgspec.Meta(max_length=3)] = []
+    names: Annotated[tuple[str, ...], msgspec.Meta(max_length=3)] = ()
 
 
 # ---------------------------------------------------------------------------------------------------- messages
@@ -123,19 +123,19 @@ def test_halves_of_characters_are_replaced():
 
 def test_a_schema_is_strict_and_names_the_place():
     point = parse_json('{"x": 1, "y": 2, "names": ["a"]}', Point, "it")
-    assert (point.x, point.y, point.names) == (1, 2.0, ["a"])
+    assert (point.x, point.y, point.names) == (1, 2.0, ("a",))
     for wrong, reason in [
-        ('{"x": "1", "y": 2}', "Expected int, got str - at \\$.x"),
-        ('{"x": true, "y": 2}', "Expected int, got bool"),
+        ('{"x": "1", "y": 2}', "x: expected int, got str"),
+        ('{"x": true, "y": 2}', "x: expected int, got bool"),
         ('{"x": -1, "y": 2}', ">= 0"),
-        ('{"x": 1.5, "y": 2}', "Expected int, got float"),
+        ('{"x": 1.5, "y": 2}', "x: expected int, got float"),
         ('{"y": 2}', "missing required field x"),
         ('{"x": 1, "y": 2, "z": 3}', "unknown field z"),
         ('{"x": 1, "y": 2, "names": ["", "", "", ""]}', "length <= 3"),
-        ("[]", "Expected object, got array"),
-        ("null", "Expected object, got null"),
+        ("[]", "expected object, got array"),
+        ("null", "expected object, got null"),
     ]:
-        with pytest.raises(CoviewsError, match=f"^it: .*{reason}"):
+        with pytest.raises(CoviewsError, match=f"^it is wrong: .*{reason}"):
             parse_json(wrong, Point, "it")
 
 
@@ -154,7 +154,7 @@ def test_lines_that_are_no_objects_are_none(tmp_path):
 
 def test_a_json_file_names_its_kind(tmp_path):
     (tmp_path / "a.json").write_text('{"x": []}')
-    with pytest.raises(CoviewsError, match=r"the plan .*a\.json: Object missing|the plan .*a\.json: Expected int"):
+    with pytest.raises(CoviewsError, match=r"the plan .*a\.json is wrong: "):
         read_json(tmp_path / "a.json", Point, "plan")
     with pytest.raises(CoviewsError, match="there is no plan"):
         read_json(tmp_path / "b.json", Point, "plan")
@@ -193,7 +193,8 @@ def test_what_only_looks_like_something_else_is_text(text):
     [
         "a: !!int ''", "!!timestamp x", "!!python/object/apply:os.system [ls]", "! x", "!x y", "!!str 1", "!<a> b",
         "a: &x 1\nb: *x", "a: *x", "&a [*a]", "*a : 1", "&a b: 1", "[" * 5000, "[" * 5000 + "]" * 5000, "- " * 5000,
-        "? " * 3000, "{a: " * 100, "9" * 30, "-" + "9" * 5000, "1.0e+999", "a: 1\na: 2", "a: 1\n---\nb: 2", "? [a]\n: 1",
+        "? " * 3000, "{a: " * 100, "9" * 30, "-" + "9" * 5000, "1.0e+999", "a: 1\na: 2", "a: 1\n---\nb: 2",
+        "? [a]\n: 1",
         "{", "a: b: c", "\t", "%YAML 9.9\n---\na", "\x00", "a: '", "{a: 1}: 2",
         "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b]\nd: [*c,*c,*c,*c]",
     ],
@@ -220,6 +221,6 @@ def test_a_yaml_file_of_the_largest_size_is_read_in_seconds(tmp_path):
 
 def test_yaml_goes_through_a_schema():
     assert parse_yaml("x: 1\ny: 2.5", Point, "it").y == 2.5
-    with pytest.raises(CoviewsError, match=r"it: Expected int, got str - at \$.x"):
+    with pytest.raises(CoviewsError, match="it is wrong: x: expected int, got str"):
         parse_yaml("x: a\ny: 2.5", Point, "it")
     assert math.isclose(parse_yaml("x: 1\ny: 1.0e-3", Point, "it").y, 1e-3)

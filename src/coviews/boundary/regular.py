@@ -17,7 +17,8 @@ def open_regular(path: str | Path, kind: str = "file") -> BinaryIO:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise CoviewsError(f"the {kind} {path} is a folder or a device, not a regular file")
         # it may have been replaced in between: a pipe without a writer would block
-        file = open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        file = os.fdopen(os.open(path, flags), "rb")
     except FileNotFoundError as error:
         raise CoviewsError(f"there is no {kind} {path}") from error
     except OSError as error:

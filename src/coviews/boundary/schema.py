@@ -1,5 +1,6 @@
 """Typed schemas: plain values become what a type says, strictly, or an error says where they do not."""
 
+import dataclasses
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -12,7 +13,7 @@ T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Name = Annotated[str, msgspec.Meta(max_length=1000)]
+Name = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,4 +32,14 @@ def checked(value: Any, shape: type[T], where: str) -> T:
     try:
         return msgspec.convert(value, shape)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise CoviewsError(f"{where}: {str(error).replace('`', '')}") from error
+        reason, _, place = str(error).replace("`", "").partition(" - at $")
+        reason = reason[:1].lower() + reason[1:]
+        raise CoviewsError(f"{where} is wrong: {place.lstrip('.')}{': ' if place else ''}{reason}") from error
+
+
+def checked_fields(value: dict[str, Any], shape: type[T], where: str) -> T:
+    """The same for a dataclass, all fields of which have to be its own."""
+    for name in value:
+        if name not in (f.name for f in dataclasses.fields(shape)):  # type: ignore[arg-type]
+            raise CoviewsError(f"{where} is wrong: it has no {name!r}")
+    return checked(value, shape, where)

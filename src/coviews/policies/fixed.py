@@ -3,13 +3,16 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
+from coviews.boundary.schema import Name, Probability, Schema
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.operations import PixelType
 from coviews.ops.space import FINE, STANDARD, Space, space
+from coviews.policies.files import Steps, Views
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
 
@@ -180,7 +183,18 @@ def _check_option(name: str, value: object) -> None:
 # ------------------------------------------------------------------------- as plain JSON, without their space
 
 _KINDS: dict[str, type] = {"uniform": Uniform, "binned": Binned, "simclr": SimCLRRecipe}
-_MOST = 64  # steps or views: a file with more is damaged
+
+
+class SourceDescription(Schema):
+    """A fixed source in a file: its name, and those of the options that it has."""
+
+    source: Name
+    views: Views | msgspec.UnsetType = msgspec.UNSET
+    steps: Steps | msgspec.UnsetType = msgspec.UNSET
+    p: Probability | msgspec.UnsetType = msgspec.UNSET
+    magnitude: Annotated[int, msgspec.Meta(ge=0, le=30)] | msgspec.UnsetType | None = msgspec.UNSET
+    jitter: Probability | msgspec.UnsetType = msgspec.UNSET
+    grey: Probability | msgspec.UnsetType = msgspec.UNSET
 
 
 def describe_source(source: ViewSource) -> dict[str, Any]:
@@ -194,21 +208,16 @@ def describe_source(source: ViewSource) -> dict[str, Any]:
     )
 
 
-def read_source(description: dict[str, Any], space: Space) -> ViewSource:
+def read_source(description: SourceDescription, space: Space) -> ViewSource:
     """The inverse of `describe_source`."""
-    options = dict(description)
-    name = options.pop("source")
+    name = description.source
     if name not in _KINDS:
         raise unknown("kind of view source", name, _KINDS)
-    for option, value in options.items():
-        _check_option(option, value)
-        if option in ("views", "steps") and value > _MOST:
-            raise CoviewsError(f"{option} must be at most {_MOST}, not {value}")
-    if name == "binned":
-        magnitude = options["magnitude"]
-        if space.levels != 61 or not (magnitude is None or (type(magnitude) is int and 0 <= magnitude <= 30)):
-            raise CoviewsError(
-                f"the bin of a magnitude must be 0..30 of 61 levels, not {magnitude!r} of {space.levels}"
-            )
-    source: ViewSource = _KINDS[name](space=space, **options)
+    if name == "binned" and space.levels != 61:
+        raise CoviewsError(f"a magnitude is one of 61 levels, not of {space.levels}")
+    given = {k: v for k, v in msgspec.structs.asdict(description).items() if k != "source" and v is not msgspec.UNSET}
+    own = {f.name for f in fields(_KINDS[name])} - {"space"}  # type: ignore[arg-type]
+    if wrong := own ^ given.keys():
+        raise CoviewsError(f"its description is wrong: {min(wrong)} of the source {name} is missing, or not its own")
+    source: ViewSource = _KINDS[name](space=space, **given)
     return source
