@@ -45,9 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if os.environ.get("LOCAL_RANK", "0") == "0":  # of several processes that see it, one says it
                 print(f"error: {error}", file=sys.stderr)
             return 2
+        except MemoryError:
+            print("error: there is not enough memory: fewer or smaller images need less", file=sys.stderr)
+            return 2
         except BrokenPipeError:  # whoever read the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
+        except OSError as error:  # a full disk, a name that is too long
+            where = f" ({error.filename})" if error.filename else ""
+            print(f"error: {one_line(f'{error.strerror or error}{where}')}", file=sys.stderr)
+            return 2
         except KeyboardInterrupt as stop:
             print(str(stop) or "stopped", file=sys.stderr)
             return 128 + getattr(stop, "signal", signal.SIGINT)
