@@ -6,6 +6,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import safetensors
+import safetensors.torch
 import torch
 
 from coviews.boundary.regular import open_regular
@@ -30,6 +32,15 @@ def read_pickled(path: Path, kind: str) -> Any:
     except Exception as error:  # torch raises anything for damaged files
         reason = " ".join(str(error).split())[:150] or type(error).__name__
         raise CoviewsError(f"the {kind} {path} is damaged: {reason}") from error
+
+
+def read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """All tensors of a safetensors file."""
+    open_regular(path, "file of weights").close()
+    try:
+        return safetensors.torch.load_file(path)
+    except (OSError, safetensors.SafetensorError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        raise CoviewsError(f"{path} is no file of weights, or is damaged: {error}") from error
 
 
 def is_plain_tensor(value: Any) -> bool:

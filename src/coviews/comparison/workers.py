@@ -148,7 +148,7 @@ class Workers:
         return min(1.0, lines.count(b'{"kind":"epoch"') / job.settings.epochs)
 
     def _last_line(self, job: Job, code: int) -> str:
-        lines = self.log(job).read_text(errors="replace").strip().splitlines()
+        lines = read_bounded(self.log(job), LARGEST).decode(errors="replace").strip().splitlines()
         message = lines[-1].removeprefix("error: ") if lines else f"it ended with the code {code}"
         return f"{message} (all of it in {self.log(job)})"
 

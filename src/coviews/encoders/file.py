@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-import safetensors
 import safetensors.torch
 import torch
 from torch import nn
 
+from coviews.boundary.checkpoints import read_tensors
 from coviews.boundary.schema import Name, Schema
 from coviews.boundary.weights import Weights, open_weights
 from coviews.data.levels import MOST_CHANNELS, ValueRange, checked_range
@@ -118,14 +118,6 @@ def open_encoder_file(file: Path) -> contextlib.AbstractContextManager[Weights]:
 def _described(weights: Weights) -> EncoderDescription:
     weights.check_format(FORMAT)
     return weights.description(EncoderDescription)
-
-
-def read_tensors(file: Path) -> dict[str, torch.Tensor]:
-    """All tensors of a safetensors file."""
-    try:
-        return safetensors.torch.load_file(file)
-    except (OSError, safetensors.SafetensorError, ValueError, TypeError, KeyError, RuntimeError) as error:
-        raise CoviewsError(f"{file} is no file of weights, or is damaged: {error}") from error
 
 
 def fill_encoder(encoder: nn.Module, weights: dict[str, torch.Tensor], name: str, file: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from coviews.boundary.checkpoints import is_plain_tensor, read_pickled
+from coviews.boundary.checkpoints import is_plain_tensor, read_pickled, read_tensors
 from coviews.boundary.schema import checked
 from coviews.boundary.weights import open_weights
 from coviews.compat import import_torchvision
@@ -21,7 +21,6 @@ from coviews.encoders.file import (
     describe_encoder,
     fill_encoder,
     load_encoder,
-    read_tensors,
 )
 from coviews.errors import CoviewsError
 from coviews.runs.folder import Run, read_checkpoint

@@ -21,10 +21,10 @@ _MANY = 1_000_000
 # the least and the largest value of each whole number
 _RANGES = {
     "epochs": (1, _MANY), "batch_size": (2, _MANY), "warmup_epochs": (0, _MANY), "queue_size": (1, 1000),
-    "lr_warmup_epochs": (0, _MANY), "hard_views": (2, 64), "hard_crops": (0, 1024), "knn_every": (0, _MANY), "keep_every": (0, _MANY),
-    "devices": (1, 1024), "num_nodes": (1, 100_000), "seed": (0, 2**63 - 1), "subset_seed": (0, 2**63 - 1),
-    "magnitude": (0, 30), "size": (1, LARGEST), "threads": (1, 4096), "view_size": (1, LARGEST),
-    "views_global": (1, 64), "views_local": (0, 64), "local_size": (1, LARGEST),
+    "lr_warmup_epochs": (0, _MANY), "hard_views": (2, 64), "hard_crops": (0, 1024), "knn_every": (0, _MANY),
+    "keep_every": (0, _MANY), "devices": (1, 1024), "num_nodes": (1, 100_000), "seed": (0, 2**63 - 1),
+    "subset_seed": (0, 2**63 - 1), "magnitude": (0, 30), "size": (1, LARGEST), "threads": (1, 4096),
+    "view_size": (1, LARGEST), "views_global": (1, 64), "views_local": (0, 64), "local_size": (1, LARGEST),
     "max_pixels": (1, 10**10),
 }  # fmt: skip
 _LARGEST_LR = 1e4
