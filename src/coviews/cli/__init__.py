@@ -13,6 +13,7 @@ from typing import Any
 import tyro
 
 import coviews
+from coviews.cli.help import ASKS, show_commands, show_help
 from coviews.errors import CoviewsError, unknown
 
 # the module of each command, imported when it is needed, as some wait for torch; or a function
@@ -58,21 +59,32 @@ def _run(arguments: list[str]) -> None:
     name = arguments[0]
     if not name.startswith("-") and name not in COMMANDS:
         raise unknown("command", name, COMMANDS)
+    if name in ASKS:
+        show_commands({command: _plain_function(command).__doc__ or "" for command in COMMANDS})
+        sys.exit(0)
+    if any(word in ASKS for word in arguments[1:]) and show_help(name, _function(name, arguments[1:]), arguments[1:]):
+        sys.exit(0)
     app = tyro.extras.SubcommandApp()
     for command in COMMANDS if name.startswith("-") else [name]:
         app.command(name=command)(_function(command, arguments[1:]))
-    app.cli(prog="coviews", description=f"{coviews.__doc__} (--version tells which this is.)", args=arguments)
+    app.cli(prog="coviews", description=coviews.__doc__, args=["--help" if w in ASKS else w for w in arguments])
 
 
 def _function(command: str, arguments: list[str]) -> Callable[..., None]:
     """The command's function; its options start from what a preset, a file or a run says, where it takes settings."""
+    function, place = _plain_function(command), COMMANDS[command]
+    if not isinstance(place, str):
+        return function
+    start = getattr(importlib.import_module(place), "starting_options", {}).get(command)
+    return function if start is None else functools.partial(function, settings=start(arguments))
+
+
+def _plain_function(command: str) -> Callable[..., None]:
     place = COMMANDS[command]
     if not isinstance(place, str):
         return place
-    module = importlib.import_module(place)
-    function: Callable[..., None] = getattr(module, f"{command}_command")
-    start = getattr(module, "starting_options", {}).get(command)
-    return function if start is None else functools.partial(function, settings=start(arguments))
+    function: Callable[..., None] = getattr(importlib.import_module(place), f"{command}_command")
+    return function
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
