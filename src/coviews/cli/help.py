@@ -18,8 +18,8 @@ MAIN: dict[str, dict[str, str]] = {
     "pretrain": {
         "DATA": "The images: a folder, a list of files, an array file or the name of a known data set.",
         "--out": "Folder for the results.",
-        "--views": "How views are made: recipe (for photos), choose (find out what suits your images), coviews (learned "
-        "in training), a file that choose wrote, ...",
+        "--views": "How views are made: recipe (for photos), choose (find out what suits your images), coviews "
+        "(learned in training), a file that choose wrote, ...",
         "--matters": "What views must not change, such as colour,orientation.",
         "--ignores": "What views must change, because it does not matter.",
         "--labels": "A few labelled images, for --views choose.",
@@ -52,8 +52,8 @@ MAIN: dict[str, dict[str, str]] = {
         "--batch-size": "Images in a training step.",
     },
     "preview": {
-        "--views": "How views are made: recipe, random, uniform, randaugment, trivialaugment, simclr, a file, or a line "
-        "such as 'crop small, mirror'.",
+        "--views": "How views are made: recipe, random, uniform, randaugment, trivialaugment, simclr, a file, or a "
+        "line such as 'crop small, mirror'.",
         "--out": "The picture to write.",
         "--rows": "How many images to show.",
         "--pairs": "How many pairs of views to show for each image.",
@@ -70,8 +70,8 @@ MAIN: dict[str, dict[str, str]] = {
         "--seed": "Another seed shows other images and other views.",
     },
     "choose": {
-        "--labels": "A few labelled images: a table (.csv) of file and label, or class folders. Five of each class are a "
-        "good start.",
+        "--labels": "A few labelled images: a table (.csv) of file and label, or class folders. Five of each class "
+        "are a good start.",
         "--matters": "What views must not change, such as colour,orientation.",
         "--ignores": "What views must change, because it does not matter.",
         "--budget": "Time for all pilots together, such as 90s, 30m or 2h.",
@@ -116,15 +116,15 @@ MAIN: dict[str, dict[str, str]] = {
 
 # what a reader of the help has to know first
 WORDS: dict[str, str] = {
-    "pretrain": "An encoder turns an image into features: a few hundred numbers that describe it. A view is a changed copy "
-    "of an image: cropped, mirrored, with other colours. The encoder learns to give all views of an image the same "
-    "features, so it learns to ignore whatever views change.",
-    "compare": "A view is a changed copy of an image; a view source decides how it is changed. Each view source trains an "
-    "encoder with every seed, and all are judged in the same way.",
-    "preview": "A view is a changed copy of an image: cropped, mirrored, with other colours. In training, an encoder learns "
-    "to ignore what views change, so look whether the views still show what matters.",
-    "choose": "A view is a changed copy of an image: cropped, mirrored, with other colours. Training teaches an encoder to "
-    "ignore what views change. A pilot is a short training with one choice of changes.",
+    "pretrain": "An encoder turns an image into features: a few hundred numbers that describe it. A view is a "
+    "changed copy of an image: cropped, mirrored, with other colours. The encoder learns to give all views of an "
+    "image the same features, so it learns to ignore whatever views change.",
+    "compare": "A view is a changed copy of an image; a view source decides how it is changed. Each view source "
+    "trains an encoder with every seed, and all are judged in the same way.",
+    "preview": "A view is a changed copy of an image: cropped, mirrored, with other colours. In training, an encoder "
+    "learns to ignore what views change, so look whether the views still show what matters.",
+    "choose": "A view is a changed copy of an image: cropped, mirrored, with other colours. Training teaches an "
+    "encoder to ignore what views change. A pilot is a short training with one choice of changes.",
     "evaluate": "The encoder stays as it is. kNN: each test image gets the class of the most similar training images. "
     "Linear probe: one linear layer learns the classes from the features.",
 }
@@ -158,8 +158,9 @@ SUBJECTS = (
     Subject(
         "search",
         "How views are learned",
-        "The prior is the source of views that learning starts from. A fit is a new estimate of how hard each operation "
-        "makes a pair of views. Hardness is measured by the loss: 0 is the prior's loss, 1 that of destroyed images.",
+        "The prior is the source of views that learning starts from. A fit is a new estimate of how hard each "
+        "operation makes a pair of views. Hardness is measured by the loss: 0 is the loss of the prior, 1 that of "
+        "destroyed images.",
     ),
     Subject(
         "search.reward",
