@@ -242,11 +242,18 @@ def show_help(command: str, function: Callable[..., None], arguments: Iterable[s
                 _print_options(console, f"Options of this {kind}", own)
         console.print(f"\nAll {len(options) - len(positional)} options: coviews {command} --help-all")
         return True
-    _print_options(console, "", positional)
-    named = [o for o in options if o.name.startswith("--")]
-    for title, words, group in _by_subject(named) if command in ("pretrain", "compare") else [("Options", "", named)]:
+    for title, words, group in options_by_subject(command, function):
         _print_options(console, title, group, words)
     return True
+
+
+def options_by_subject(command: str, function: Callable[..., None]) -> list[tuple[str, str, list[Option]]]:
+    """All options of a command under titles, with words that explain each title; what has no name comes first."""
+    options = _options(function)
+    named = [o for o in options if o.name.startswith("--")]
+    groups = _by_subject(named) if command in ("pretrain", "compare") else [("Options", "", named)]
+    positional = [o for o in options if o not in named]
+    return [("", "", positional), *groups] if positional else groups
 
 
 def _options(function: Callable[..., None]) -> list[Option]:

@@ -1,0 +1,26 @@
+"""What mkdocs adds to a page when it builds the site: the options of all commands, as their parsers have them."""
+
+from typing import Any
+
+from coviews.cli import COMMANDS, _function, _plain_function
+from coviews.cli.help import options_by_subject
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    return markdown.replace("<!-- commands -->", _commands()) if "<!-- commands -->" in markdown else markdown
+
+
+def _commands() -> str:
+    parts = []
+    for command in COMMANDS:
+        about = " ".join((_plain_function(command).__doc__ or "").partition("Args:")[0].split())
+        parts.append(f"## coviews {command}\n\n{about}\n")
+        for title, words, options in options_by_subject(command, _function(command, ["--help-all"])):
+            rows = "".join(f"| `{o.invocation}` | {_cell(o.text)} | {_cell(o.hint)} |\n" for o in options)
+            heading = f"**{title}.** {words}\n\n" if title else ""
+            parts.append(f"{heading}| option | | |\n|---|---|---|\n{rows}")
+    return "\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
