@@ -16,9 +16,9 @@ def _commands() -> str:
         about = " ".join((_plain_function(command).__doc__ or "").partition("Args:")[0].split())
         parts.append(f"## coviews {command}\n\n{about}\n")
         for title, words, options in options_by_subject(command, _function(command, ["--help-all"])):
-            rows = "".join(f"| `{o.invocation}` | {_cell(o.text)} | {_cell(o.hint)} |\n" for o in options)
-            heading = f"**{title}.** {words}\n\n" if title else ""
-            parts.append(f"{heading}| option | | |\n|---|---|---|\n{rows}")
+            rows = "".join(f"| `{o.invocation}` | {_cell(o.described)} |\n" for o in options)
+            heading = f"**{title}.** {words}\n\n" if words else ""
+            parts.append(f"{heading}| {title.lower() or 'argument'} | |\n|---|---|\n{rows}")
     return "\n".join(parts)
 
 

@@ -187,6 +187,11 @@ class Option(NamedTuple):
     text: str
     hint: str  # such as default: 200
 
+    @property
+    def described(self) -> str:
+        """The text with the hint behind it."""
+        return f"{self.text} ({self.hint})".strip() if self.hint else self.text
+
 
 FIRST_STEPS = (
     "  coviews preview my/folder                     look at views of your images",
@@ -314,6 +319,5 @@ def _print_options(console: Console, title: str, options: list[Option], words: s
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(width=min(max(len(o.invocation) for o in options), 32) + 2)
     for option in options:
-        text = f"{option.text} ({option.hint})" if option.hint else option.text
-        table.add_row(Text(f"  {option.invocation}", style="cyan"), Text(text.strip()))
+        table.add_row(Text(f"  {option.invocation}", style="cyan"), Text(option.described))
     console.print(table)
