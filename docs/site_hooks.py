@@ -1,5 +1,7 @@
-"""What mkdocs adds to a page when it builds the site: the options of all commands, as their parsers have them."""
+"""What differs on the site: the options of all commands are added, as their parsers have them; files outside docs are
+named, not linked to."""
 
+import re
 from typing import Any
 
 from coviews.cli import COMMANDS, _function, _plain_function
@@ -7,7 +9,9 @@ from coviews.cli.help import options_by_subject
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    return markdown.replace("<!-- commands -->", _commands()) if "<!-- commands -->" in markdown else markdown
+    if "<!-- commands -->" in markdown:
+        markdown = markdown.replace("<!-- commands -->", _commands())
+    return re.sub(r"\[`?([^`\]]+)`?\]\(\.\./[^)]+\)", r"`\1`", markdown)
 
 
 def _commands() -> str:

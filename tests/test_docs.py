@@ -85,6 +85,24 @@ def test_make_knows_what_the_pages_say():
     assert {"demo", "docs", "lint", "test"} <= set(asked) <= set(targets)
 
 
+@pytest.mark.parametrize("page", ["domains", "pretrain", "data", "choose"])
+def test_the_trainings_of_a_page_are_understood(page, monkeypatch):
+    """Each command is read and checked as it would be; nothing is trained."""
+    import importlib
+
+    read = []
+    module = importlib.import_module("coviews.training.pretrain")  # its function of the same name is what is imported
+    monkeypatch.setattr(module, "pretrain", lambda **given: read.append(given["settings"]))
+    lines = [line for block in blocks(f"docs/{page}.md", "") for line in block.splitlines()]
+    trainings = [line for line in lines if line.startswith("coviews pretrain ") and ".yaml" not in line]
+    for line in trainings:
+        assert main(shlex.split(line)[1:]) == 0, line
+    assert len(read) == len(trainings)
+    if page == "domains":
+        assert len(read) >= 8
+        assert all(settings.family is not None for settings in read)
+
+
 def test_the_summary_shows_the_table_of_the_results():
     """The same figures, made from the same file."""
     table = re.compile(r"<!-- study -->.*?<!-- end -->", re.DOTALL)
