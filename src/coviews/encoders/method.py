@@ -15,7 +15,10 @@ def build_method(settings: PretrainSettings, images: ImageSet, module: nn.Module
     s, (_, height, width, channels) = settings, images.images.shape
     encoder = module if module is not None else make_encoder(s.encoder, (height, width), channels)
     features = check_encoder(encoder, (height, width), channels, s.encoder)
-    for size in {*s.view_sizes, *s.local_sizes((height, width))}:
+    sizes = {*s.view_sizes, *s.local_sizes((height, width))}
+    if s.views == "hardviews":
+        sizes.add(s.hard_size(s.view_sizes[0] if s.view_sizes else (height, width)))
+    for size in sizes - {(height, width)}:
         check_encoder(encoder, size, channels, s.encoder)
     if s.init_from is not None:
         load_encoder(s.init_from, into=encoder).train()

@@ -156,6 +156,15 @@ class Plan:
         part = slice(first, last)
         return replace(self, sizes=self.sizes[part], **{name: getattr(self, name)[:, part] for name in _ARRAYS})
 
+    def with_views(self, views: NDArray[np.integer]) -> "Plan":
+        """The same images with some views of each, which all have one size: (B, K), the indices of its views."""
+        arrays = {}
+        for name in _ARRAYS:
+            array: NDArray[Any] = getattr(self, name)
+            indices = views.reshape(*views.shape, *(1,) * (array.ndim - 2))
+            arrays[name] = np.take_along_axis(array, indices, 1)
+        return replace(self, sizes=self.sizes[:1] * views.shape[1], **arrays)
+
     def at_size(self, size: Size) -> "Plan":
         """The same with all views of this height and width."""
         return replace(self, sizes=(size,) * self.views)

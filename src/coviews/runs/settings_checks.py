@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from coviews.console.options import flag
 from coviews.data.request import check_channels, check_depth_and_frames
 from coviews.data.shown_channels import check_shown
-from coviews.errors import CoviewsError
+from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS
 from coviews.ops.placement import AREA
+from coviews.policies.factors import FAMILIES, is_family, named_family
 from coviews.policies.fixed import FIXED, takes_option
 from coviews.searching.known import SEARCHES
 from coviews.searching.settings import SearchSettings
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 _LEAST = {
     "epochs": 1, "batch_size": 2, "warmup_epochs": 0, "queue_size": 1, "lr_warmup_epochs": 0, "hard_views": 2,
-    "knn_every": 0, "keep_every": 0, "devices": 1, "num_nodes": 1, "seed": 0, "subset_seed": 0, "magnitude": 0,
-    "size": 1, "threads": 1, "view_size": 1, "views_global": 1, "views_local": 0, "local_size": 1,
+    "hard_crops": 0, "knn_every": 0, "keep_every": 0, "devices": 1, "num_nodes": 1, "seed": 0, "subset_seed": 0,
+    "magnitude": 0, "size": 1, "threads": 1, "view_size": 1, "views_global": 1, "views_local": 0, "local_size": 1,
 }  # fmt: skip
 
 
@@ -60,7 +61,8 @@ def check_views(settings: "PretrainSettings") -> None:
         return
     if settings.view_count < 2:
         raise CoviewsError("there must be two views of each image or more: raise --views-global or --views-local")
-    if settings.learns_views or (settings.views not in FIXED and settings.family is None):
+    pairs_only = settings.learns_views or settings.views == "hardviews"
+    if pairs_only or (settings.views not in FIXED and settings.family is None):
         learned = "hardviews chooses" if settings.views == "hardviews" else "learned views are"
         raise CoviewsError(
             f"{learned} pairs: use --views {', '.join(FIXED)}, or leave out --views-global and --views-local"
@@ -71,6 +73,21 @@ def check_views(settings: "PretrainSettings") -> None:
             f"{settings.method.name} learns from two views of each image: use --method {' or '.join(able)}, or leave "
             "out --views-global and --views-local"
         )
+
+
+def check_hard_views(settings: "PretrainSettings") -> None:
+    """An error for hard views that cannot be chosen."""
+    if settings.hard_source not in FIXED:
+        if not is_family(settings.hard_source):
+            raise unknown("view source for hard_source", settings.hard_source, [*FIXED, *FAMILIES])
+        named_family(settings.hard_source)
+    if settings.hard_crops and settings.hard_crops <= settings.hard_views:
+        raise CoviewsError(
+            f"--hard-crops {settings.hard_crops} must be more than --hard-views {settings.hard_views}, which are "
+            "chosen among them; 0 for no choice by crops"
+        )
+    if not 0 < settings.hard_scale <= 1:
+        raise CoviewsError(f"--hard-scale must be above 0 and at most 1, not {settings.hard_scale}")
 
 
 def check_search(settings: "PretrainSettings") -> None:

@@ -122,5 +122,5 @@ def first_source(settings: PretrainSettings) -> ViewSource:
     if s.learns_views:
         return s.first_source()
     if s.views == "hardviews":
-        return s.named_source(s.hard_source, views=s.hard_views)
+        return s.named_source(s.hard_source, views=s.hard_crops or s.hard_views)
     return s.named_source(s.views, views=s.view_count)
