@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from coviews.boundary.json_text import read_json
+from coviews.boundary.schema import Count, Positive, Schema
 from coviews.choosing.options import ChooseOptions
 from coviews.comparison.estimate import expected_seconds, measured_pace
 from coviews.data.imageset import ImageSet
@@ -63,6 +65,20 @@ def plan_pilots(settings: PretrainSettings, options: ChooseOptions, images: Imag
     )
 
 
+class _PlanContent(Schema):
+    """What `PlanFile.save` writes."""
+
+    format: int
+    count: Count
+    epochs: Positive
+    seconds: float
+    per_round: Positive
+    spent: float
+    facts: dict[str, Any]
+    rounds: list[list[tuple[str, Count]]]
+    labelled: bool = True
+
+
 @dataclass
 class PlanFile:
     """`plan.json`: what is chosen, the plan, and every round of pilots that was begun."""
@@ -113,24 +129,18 @@ class PlanFile:
     def read(cls, folder: Path) -> "PlanFile | None":
         """The plan of a folder; None if none was begun there."""
         path = folder / PLAN
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            if content["format"] != _FORMAT:
-                raise CoviewsError(f"{path} is of another version of coviews: choose another --out")
-            numbers = {name: int(content[name]) for name in ("count", "epochs", "per_round")}
-            labelled = bool(content.get("labelled", True))
-            plan = PilotPlan(**numbers, seconds=float(content["seconds"]), labelled=labelled)
-            rounds: list[Round] = [[(family(text), int(seed)) for text, seed in r] for r in content["rounds"]]
-            return cls(path, dict(content["facts"]), plan, rounds, float(content["spent"]))
-        except (FileNotFoundError, NotADirectoryError):
+        if not path.exists():
             _check_free(folder)
             return None
-        except OSError as error:
-            raise CoviewsError(f"cannot read {path}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            if isinstance(error, CoviewsError) and "version" in str(error):
-                raise
-            raise CoviewsError(f"{path} is damaged: remove it, or choose another --out") from error
+        try:
+            content = read_json(path, _PlanContent, "plan of pilots")
+            rounds: list[Round] = [[(family(text), seed) for text, seed in r] for r in content.rounds]
+        except CoviewsError as error:
+            raise CoviewsError(f"{path} is damaged ({error}): remove it, or choose another --out") from error
+        if content.format != _FORMAT:
+            raise CoviewsError(f"{path} is of another version of coviews: choose another --out")
+        plan = PilotPlan(content.count, content.epochs, content.seconds, content.per_round, content.labelled)
+        return cls(path, content.facts, plan, rounds, content.spent)
 
 
 def choice_facts(options: ChooseOptions, images: ImageSet, locks: Mapping[str, bool]) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from coviews.encoders.file import fill_encoder
 from coviews.encoders.open import (
     bare_weights,
     check_published,
-    fill,
     is_file_name,
     open_encoder,
     published_model,
@@ -33,7 +33,7 @@ def start_from(
         download: whether published weights may be fetched.
     """
     weights = _weights(source, name, image_size, channels, download)
-    fill(encoder, _with_first_layer_of(encoder, weights, source, channels), name, source)
+    fill_encoder(encoder, _with_first_layer_of(encoder, weights, source, channels), name, Path(source))
     encoder.train()
 
 

@@ -1,9 +1,9 @@
 """The model card of an encoder, filled in from its run: data, views, results and limits."""
 
-import json
 from pathlib import Path
 from typing import Any
 
+from coviews.boundary.json_text import json_lines
 from coviews.encoders.open import OpenedEncoder
 from coviews.runs.folder import Run
 
@@ -81,15 +81,9 @@ def _limits(run: Run | None, description: dict[str, Any]) -> list[str]:
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    records = []
-    for line in path.read_bytes().splitlines() if path.exists() else ():
-        try:
-            record = json.loads(line)
-        except ValueError:  # a line that a kill cut off
-            continue
-        if isinstance(record, dict) and {"results", "data", "test_data", "time"} <= record.keys():
-            records.append(record)
-    return records
+    needed = {"results", "data", "test_data", "time"}
+    lines = json_lines(path, "evaluations") if path.exists() else ()
+    return [line for line in lines if line is not None and needed <= line.keys()]
 
 
 def _share(results: dict[str, Any], name: str) -> str:

@@ -10,6 +10,7 @@ import tyro
 from coviews.console.option_types import SettingsKeywords
 from coviews.console.options import Number, Text
 from coviews.data.formats import data_help
+from coviews.data.levels import MAX_PIXELS
 from coviews.errors import CoviewsError, unknown
 from coviews.methods.keeping import KeepSettings
 from coviews.methods.method import MethodSettings
@@ -32,8 +33,7 @@ LEAST_LOCAL = 8  # pixels a side, where the size of local views is not given
 VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
 DEFAULT_VIEWS = "recipe"  # the best on average without labels, see docs/results.md
 CHOOSE = "choose"  # views that `coviews pretrain` chooses before it trains
-ACCELERATORS = ("auto", "cpu", "cuda", "mps")
-PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
+ACCELERATORS, PRECISIONS = ("auto", "cpu", "cuda", "mps"), ("32-true", "16-mixed", "bf16-mixed")
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
 # the choices of a placement, and what the options for them are called
 _PLACEMENT = {"crop": "crop", "area": "crop_area", **{n: n for n in ("flip", "flip_vertical", "quarter_turns")}}
@@ -66,6 +66,8 @@ class PretrainSettings:
     frames: str | None = None
     """How files of several pages are read: channels (all pages as channels of one image), middle (the middle page) or
     each (each page an image); by default channels where the file calls them so, else middle."""
+    max_pixels: int = MAX_PIXELS
+    """Pixels of an image file: larger JPEG files are decoded reduced, other larger files are skipped."""
     show_channels: str | None = None
     """The channels that pictures show as red, green and blue, such as 3,2,1, or one; by default the first three."""
     subset: str | None = None
@@ -146,6 +148,7 @@ class PretrainSettings:
     """The least and largest area of local views, as shares of the image."""
 
     epochs: int = 200
+    """Passes over all images."""
     batch_size: int = 256
     """Pairs in a step, over all devices."""
     lr: float = 0.03
@@ -153,7 +156,9 @@ class PretrainSettings:
     lr_warmup_epochs: int = 10
     """The learning rate rises for so long, and then falls as a cosine; at most a tenth of all epochs."""
     weight_decay: float = 5e-4
+    """Of the optimiser, SGD."""
     sgd_momentum: float = 0.9
+    """Of the optimiser, SGD."""
     seed: int = 0
     """Everything that is drawn comes from it: the same seed gives the same run."""
 
@@ -174,6 +179,7 @@ class PretrainSettings:
     report: bool = True
     """Write report.html at the end: what was trained and learned, as a page."""
     tensorboard: bool = True
+    """Write the metrics for TensorBoard too."""
     wandb: bool = False
     """Log to Weights & Biases too (needs the package wandb)."""
     trackio: bool = False
