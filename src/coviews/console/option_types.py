@@ -35,6 +35,7 @@ class PretrainKeywords(TypedDict, total=False):
     channels: int | None
     depth: int | None
     frames: str | None
+    max_pixels: int
     show_channels: str | None
     subset: str | None
     subset_seed: int
@@ -122,6 +123,7 @@ class CompareKeywords(TypedDict, total=False):
     channels: int | None
     depth: int | None
     frames: str | None
+    max_pixels: int
     show_channels: str | None
     subset: str | None
     subset_seed: int

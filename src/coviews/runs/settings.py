@@ -23,7 +23,7 @@ from coviews.policies.fixed import FIXED, ViewSourceKeywords, takes_option, view
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
-from coviews.runs.leaves import leaves
+from coviews.runs.leaves import changed_leaves, differing_leaves
 from coviews.runs.settings_checks import check_hard_views, check_numbers, check_search, check_views
 from coviews.searching.loss_table import TableSettings
 from coviews.searching.settings import SearchSettings
@@ -227,9 +227,7 @@ class PretrainSettings:
             check_search(self)
 
     def __repr__(self) -> str:
-        defaults = leaves(PretrainSettings())
-        changed = (f"{name}={value!r}" for name, value in leaves(self).items() if value != defaults.get(name))
-        return f"PretrainSettings({', '.join(changed)})"
+        return f"PretrainSettings({', '.join(changed_leaves(self, PretrainSettings()))})"
 
     def _check_limits(self) -> None:
         limits = self.limits
@@ -377,9 +375,8 @@ class PretrainSettings:
 
     def differences(self, other: "PretrainSettings") -> dict[str, tuple[Any, Any]]:
         """The choices that differ and change what comes out, by name: mine and the other's."""
-        mine, theirs = leaves(self.settled()), leaves(other.settled())
-        names = [name for name in {**mine, **theirs} if name not in OF_THE_MACHINE]
-        return {n: (mine.get(n), theirs.get(n)) for n in names if mine.get(n) != theirs.get(n)}
+        found = differing_leaves(self.settled(), other.settled())
+        return {name: values for name, values in found.items() if name not in OF_THE_MACHINE}
 
     def settled(self) -> "PretrainSettings":
         """The same with nothing left to defaults that depend on other choices, and may be others tomorrow."""
