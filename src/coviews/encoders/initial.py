@@ -10,6 +10,7 @@ from coviews.encoders.file import fill_encoder
 from coviews.encoders.open import (
     bare_weights,
     check_published,
+    is_encoder_of_run,
     is_file_name,
     open_encoder,
     published_model,
@@ -42,16 +43,22 @@ def _weights(source: str, name: str, image_size: tuple[int, int], channels: int,
     if path.is_dir():
         for file in (path / "encoder.safetensors", path / "model.safetensors"):
             if file.exists():
-                return bare_weights(read_weights(file), file)
+                return _of_file(file)
         return open_encoder(path).encoder.state_dict()  # of the last checkpoint
     if path.is_file():
-        return bare_weights(read_weights(path), path)
+        return _of_file(path)
     if is_file_name(source):
         raise CoviewsError(f"--init-from: there is no run or file {source}")
     check_published(source, download)
     if source != name:
         raise CoviewsError(f"--init-from {source} has the weights of another encoder: add --encoder {source}")
     return bare_weights(published_model(source, image_size, channels).state_dict(), source)
+
+
+def _of_file(file: Path) -> dict[str, Tensor]:
+    """The weights of an encoder as they are, and those of other files under the names of the encoder alone."""
+    weights = read_weights(file)
+    return dict(weights) if is_encoder_of_run(file) else bare_weights(weights, file)
 
 
 def _with_first_layer_of(

@@ -94,7 +94,7 @@ def is_file_name(name: str) -> bool:
 def _of_run(path: Path) -> OpenedEncoder:
     if (path / "encoder.safetensors").exists():
         return _of_coviews(path / "encoder.safetensors", path)
-    if _is_ours(path / "model.safetensors"):  # as `export --format huggingface` writes it
+    if is_encoder_of_run(path / "model.safetensors"):  # as `export --format huggingface` writes it
         return _of_coviews(path / "model.safetensors", None)
     run = Run.open(path, writes=False)
     if not run.checkpoint.exists():
@@ -139,7 +139,7 @@ def _needs_python(source: Path) -> CoviewsError:
 
 
 def _of_file(file: Path, architecture: str | None, size: int | None) -> OpenedEncoder:
-    if _is_ours(file):
+    if is_encoder_of_run(file):
         return _of_coviews(file, file.parent if (file.parent / "config.yaml").exists() else None)
     weights = read_weights(file)
     if architecture is None:
@@ -156,7 +156,7 @@ def _of_file(file: Path, architecture: str | None, size: int | None) -> OpenedEn
     return OpenedEncoder(encoder, architecture, None, channels, None)
 
 
-def _is_ours(file: Path) -> bool:
+def is_encoder_of_run(file: Path) -> bool:
     """Whether a file is an encoder of a run."""
     if file.suffix != ".safetensors" or not file.exists():
         return False
