@@ -22,7 +22,6 @@ from coviews.runs.settings import PretrainSettings
 
 PLAN = "plan.json"
 EPOCHS = (8, 10, 12, 16, 20, 24, 32, 40)  # of a pilot, to choose from
-AFTER = 0.5  # pilots after the screening, as a share of those in it
 _START = 10.0  # seconds that a pilot takes besides its training
 _FORMAT = 1
 _COMPARED = 64  # images that tell one data set from another
@@ -38,13 +37,13 @@ class PilotPlan:
     epochs: int
     seconds: float  # of one, expected
     per_round: int  # after the screening, the pilots from one look at all to the next
+    labelled: bool = True  # whether it was made for labels, which need more pilots
 
 
-def plan_pilots(settings: PretrainSettings, options: ChooseOptions, images: ImageSet, screened: int) -> PilotPlan:
-    """As many pilots as the design needs and half as many again, each as long as the budget allows.
-
-    screened: the families of the screening design.
-    """
+def plan_pilots(settings: PretrainSettings, options: ChooseOptions, images: ImageSet, wanted: int) -> PilotPlan:
+    """As many pilots as are wanted, each as long as the budget allows; fewer if it is too little for that."""
+    if not wanted and not options.pilots:
+        return PilotPlan(0, options.epochs or EPOCHS[0], 0.0, options.at_once)
     o, pace, trained_on = options, measured_pace(settings, images, 1), min(len(images), options.images)
 
     def seconds(epochs: int) -> float:
@@ -53,7 +52,7 @@ def plan_pilots(settings: PretrainSettings, options: ChooseOptions, images: Imag
     def total(count: int, epochs: int) -> float:
         return math.ceil(count / o.at_once) * seconds(epochs)
 
-    counts = [o.pilots] if o.pilots else range(math.ceil((1 + AFTER) * screened), 1, -1)
+    counts = [o.pilots] if o.pilots else range(wanted, 1, -1)
     lengths = [o.epochs] if o.epochs else EPOCHS
     for count in counts:  # many short pilots tell more than few long ones
         fitting = [epochs for epochs in lengths if total(count, epochs) <= o.seconds]
@@ -70,13 +69,14 @@ class _PlanContent(Schema):
     """What `PlanFile.save` writes."""
 
     format: int
-    count: Positive
+    count: Count
     epochs: Positive
     seconds: float
     per_round: Positive
     spent: float
     facts: dict[str, Any]
     rounds: list[list[tuple[str, Count]]]
+    labelled: bool = True
 
 
 @dataclass
@@ -139,7 +139,7 @@ class PlanFile:
             raise CoviewsError(f"{path} is damaged ({error}): remove it, or choose another --out") from error
         if content.format != _FORMAT:
             raise CoviewsError(f"{path} is of another version of coviews: choose another --out")
-        plan = PilotPlan(content.count, content.epochs, content.seconds, content.per_round)
+        plan = PilotPlan(content.count, content.epochs, content.seconds, content.per_round, content.labelled)
         return cls(path, content.facts, plan, rounds, content.spent)
 
 

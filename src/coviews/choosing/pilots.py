@@ -88,10 +88,9 @@ class HitsByPilot:
         hits = self.of(pilot)
         return None if hits is None else 100 * float(hits.mean())
 
-    def of_all(self, pilots: Sequence[Pilot]) -> list[NDArray[np.float64]] | None:
-        """For each pilot; None without labels."""
-        known = [hits for pilot in pilots if (hits := self.of(pilot)) is not None]
-        return known if self.labelled is not None else None
+    def of_all(self, pilots: Sequence[Pilot]) -> list[NDArray[np.float64]]:
+        """For each pilot; there must be labels."""
+        return [hits for pilot in pilots if (hits := self.of(pilot)) is not None]
 
 
 class PilotRunner:
@@ -130,4 +129,4 @@ class PilotRunner:
 
 def signals_in_words(signals: Mapping[str, float]) -> str:
     """What an encoder shows without labels, in a few words."""
-    return f"rotation {signals['rotation']:.1f} % · retrieval {signals['retrieval']:.1f} %"
+    return f"mirror images are told apart in {signals['mirrored']:.0f} % (chance: 50 %)"

@@ -69,8 +69,8 @@ class Verdict:
         )
 
 
-def verdict(model: FamilyModel, families: Sequence[Family], labelled: bool) -> Verdict:
-    """Decide among the families that were tried."""
+def verdict(model: FamilyModel, families: Sequence[Family]) -> Verdict:
+    """Decide among the families that were tried, by the labels that their pilots recognised."""
     counts = {family: list(families).count(family) for family in families}
     tried = list(counts)
     recipe = model.start
@@ -87,7 +87,7 @@ def verdict(model: FamilyModel, families: Sequence[Family], labelled: bool) -> V
     choice = _simplest(model, best, standings) if best.gain > BEYOND_NOISE * best.error else None
     return Verdict(
         choice.family if choice else recipe, recipe, choice.gain if choice else 0.0, choice.error if choice else 0.0,
-        tuple(model.effects()), tuple(standings), labelled,
+        tuple(model.effects()), tuple(standings), True,
     )  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def preview_command(
     cap: Text = None,
     view_size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
 ) -> None:
-    """Make a contact sheet: images, pairs of their views, and what was done to each.
+    """Draw views of your images on a sheet, with what was done to each.
 
     Args:
         data: A folder of images, an image file, or 'shapes' (built in; 'shapes:2000' for as many).

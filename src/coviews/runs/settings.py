@@ -145,6 +145,7 @@ class PretrainSettings:
     """The least and largest area of local views, as shares of the image."""
 
     epochs: int = 200
+    """Passes over all images."""
     batch_size: int = 256
     """Pairs in a step, over all devices."""
     lr: float = 0.03
@@ -152,7 +153,9 @@ class PretrainSettings:
     lr_warmup_epochs: int = 10
     """The learning rate rises for so long, and then falls as a cosine; at most a tenth of all epochs."""
     weight_decay: float = 5e-4
+    """Of the optimiser, SGD."""
     sgd_momentum: float = 0.9
+    """Of the optimiser, SGD."""
     seed: int = 0
     """Everything that is drawn comes from it: the same seed gives the same run."""
 
@@ -173,6 +176,7 @@ class PretrainSettings:
     report: bool = True
     """Write report.html at the end: what was trained and learned, as a page."""
     tensorboard: bool = True
+    """Write the metrics for TensorBoard too."""
     wandb: bool = False
     """Log to Weights & Biases too (needs the package wandb)."""
     trackio: bool = False
