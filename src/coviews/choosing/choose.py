@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from coviews.choosing.pilot_plan import PLAN, PilotPlan, PlanFile, choice_facts,
 from coviews.choosing.pilots import HitsByPilot, Pilot, PilotRunner, pilot_settings, signals_in_words
 from coviews.choosing.score import observed
 from coviews.choosing.verdict import Verdict, verdict
+from coviews.console.option_types import ChooseKeywords
 from coviews.console.options import replaced
 from coviews.console.progress import Display, duration
 from coviews.data.imageset import ImageSet
@@ -75,7 +76,9 @@ class Candidates:
         return unlabelled.verdict_without_labels(self.start, self.free, able)
 
 
-def choose(data: Any, *, options: ChooseOptions | None = None, labels: Any = None, **changes: Any) -> Choice:
+def choose(
+    data: Any, *, options: ChooseOptions | None = None, labels: Any = None, **changes: Unpack[ChooseKeywords]
+) -> Choice:
     """Find out which views are useful for these images, by short pilot trainings.
 
     Called again with the same folder it goes on where it was: pilots that are done are not run again, so labels can be

@@ -3,10 +3,11 @@
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 import tyro
 
+from coviews.console.option_types import SettingsKeywords
 from coviews.console.options import Number, Text
 from coviews.data.formats import data_help
 from coviews.data.levels import MAX_PIXELS
@@ -18,10 +19,11 @@ from coviews.ops.operations import PixelType
 from coviews.ops.placement import CROPS, Placement
 from coviews.ops.space import SPACES, STANDARD, standard_space
 from coviews.policies.factors import FAMILIES, OPERATIONS, RECIPE, Family, is_family, named_family, with_locks
-from coviews.policies.fixed import FIXED, takes_option, view_source
+from coviews.policies.fixed import FIXED, ViewSourceKeywords, takes_option, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
+from coviews.runs.leaves import changed_leaves, differing_leaves
 from coviews.runs.settings_checks import check_hard_views, check_numbers, check_search, check_views
 from coviews.searching.loss_table import TableSettings
 from coviews.searching.settings import SearchSettings
@@ -77,7 +79,7 @@ class PretrainSettings:
     data_root: Path = Path("data")
     """Where known sets are, or are downloaded to."""
     download: bool = False
-    """Fetch a known set that is not there."""
+    """Fetch a known set that is not there, or published weights for --init-from."""
     cache: Path | None = None
     """Where images that do not fit into memory are kept decoded; by default the user's cache folder."""
 
@@ -90,8 +92,9 @@ class PretrainSettings:
     """What it predicts, with commas between: colour, crop, flip (turns too), other (rotations, blur, ...), or all."""
     encoder: str = "resnet18"
     """resnet8 and resnet8x2 (small), any torchvision ResNet, or timm/NAME."""
-    init_from: Path | None = None
-    """Start from the encoder of another run: its folder, or its encoder.safetensors."""
+    init_from: Text = None
+    """Start from trained weights: the folder of a run, an encoder.safetensors, a state dict from elsewhere (.pt, .pth,
+    .safetensors), or the name of the encoder for its published weights (with --download)."""
 
     views: str = DEFAULT_VIEWS
     """How views are made: a family (recipe, cropflip, a line such as 'crop small, mirror, light', or a .yaml file that
@@ -215,6 +218,9 @@ class PretrainSettings:
         if self.learns_views:
             check_search(self)
 
+    def __repr__(self) -> str:
+        return f"PretrainSettings({', '.join(changed_leaves(self, PretrainSettings()))})"
+
     def _check_limits(self) -> None:
         limits = self.limits
         if not limits:
@@ -320,9 +326,10 @@ class PretrainSettings:
     def first_source(self) -> ViewSource:
         """Who makes the views before a policy is learned."""
         name = self.search.first_source
-        return self.named_source(name, **({"steps": self.search.steps} if name == "randaugment" else {}))
+        steps: ViewSourceKeywords = {"steps": self.search.steps} if name == "randaugment" else {}
+        return self.named_source(name, **steps)
 
-    def named_source(self, name: str, **options: Any) -> ViewSource:
+    def named_source(self, name: str, **options: Unpack[ViewSourceKeywords]) -> ViewSource:
         """A view source that is not learned, within the limits.
 
         A fixed one has these settings' operations, steps and strength where it has a choice of them.
@@ -330,9 +337,9 @@ class PretrainSettings:
         if name.endswith(".safetensors"):
             return self.limits.source(load_policy(name))
         if name not in FIXED:
-            return self.limits.source(_family(name).source(**options))
+            return self.limits.source(_family(name).source(options.get("views", 2)))
         if takes_option(name, "space_name"):
-            options |= {"steps": self.search.steps, "space_name": self.space_name}
+            options["steps"], options["space_name"] = self.search.steps, self.space_name
         if takes_option(name, "p"):
             options["p"] = self.search.p
         if takes_option(name, "magnitude"):
@@ -348,7 +355,7 @@ class PretrainSettings:
         """How many searches the whole run makes."""
         return sum(self.searches_at(epoch) for epoch in range(1, self.epochs + 1))
 
-    def replaced(self, **changes: Any) -> "PretrainSettings":
+    def replaced(self, **changes: Unpack[SettingsKeywords]) -> "PretrainSettings":
         """The same with other choices.
 
         A method or a search can be given by its name; the options of the method stand beside the other choices:
@@ -360,9 +367,8 @@ class PretrainSettings:
 
     def differences(self, other: "PretrainSettings") -> dict[str, tuple[Any, Any]]:
         """The choices that differ and change what comes out, by name: mine and the other's."""
-        mine, theirs = leaves(self.settled()), leaves(other.settled())
-        names = [name for name in {**mine, **theirs} if name not in OF_THE_MACHINE]
-        return {n: (mine.get(n), theirs.get(n)) for n in names if mine.get(n) != theirs.get(n)}
+        found = differing_leaves(self.settled(), other.settled())
+        return {name: values for name, values in found.items() if name not in OF_THE_MACHINE}
 
     def settled(self) -> "PretrainSettings":
         """The same with nothing left to defaults that depend on other choices, and may be others tomorrow."""
@@ -378,17 +384,6 @@ class PretrainSettings:
             self, space=self.space_name, crop=p.crop, crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical,
             quarter_turns=p.quarter_turns, **named,
         )  # fmt: skip
-
-
-def leaves(settings: Any, prefix: str = "") -> dict[str, Any]:
-    """Every single choice by its full name, such as search.reward.threshold; a method or search by its name too."""
-    values: dict[str, Any] = {}
-    if hasattr(settings, "name"):
-        values[prefix.rstrip(".")] = settings.name
-    for f in dataclasses.fields(settings):
-        value, name = getattr(settings, f.name), prefix + f.name
-        values |= leaves(value, f"{name}.") if dataclasses.is_dataclass(value) else {name: value}
-    return values
 
 
 def _family(name: str) -> Family:
