@@ -72,8 +72,9 @@ class Candidates:
         """What the pilots say, with labels or without."""
         if hits.labelled is not None:
             return verdict(self.model(pilots, hits), [pilot.family for pilot in pilots])
-        able = [p.signals["mirrored"] for p in pilots if not p.family.mirror and "mirrored" in (p.signals or {})]
-        return unlabelled.verdict_without_labels(self.start, self.free, able)
+        able = [p.signals or {} for p in pilots if not p.family.mirror]
+        mirrored = [signals["mirrored"] for signals in able if "mirrored" in signals]
+        return unlabelled.verdict_without_labels(self.start, self.free, mirrored)
 
 
 def choose(
