@@ -256,5 +256,5 @@ def test_the_commands_of_the_results_are_those_of_the_published_figures(out, mon
 
 def test_links_lead_somewhere():
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        for link in re.findall(r"\]\((?!https?://)([^)#]+)[^)]*\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
