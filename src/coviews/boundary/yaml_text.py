@@ -88,7 +88,7 @@ def _value(loader: Any, depth: int) -> Any:
         return values
     mapping: dict[str, Any] = {}
     while not loader.check_event(yaml.MappingEndEvent):
-        key = loader.peek_event()
+        key: Any = loader.peek_event()
         if not isinstance(key, yaml.ScalarEvent):
             raise ValueError(f"line {key.start_mark.line + 1} has a list, a mapping or an alias as a name")
         _value(loader, depth)  # checked like any other; names are texts, whatever they look like

@@ -60,7 +60,7 @@ class Candidates:
     def model(self, pilots: Sequence[Pilot], hits: HitsByPilot) -> FamilyModel:
         """What some pilots teach about all of them, by the labels that they recognise."""
         seen = observed([pilot.family for pilot in pilots], hits.of_all(pilots))
-        return FamilyModel.fit(self.start, self.free, seen)
+        return FamilyModel(self.start, self.free, seen)
 
     def pilots(self, labelled: bool) -> int:
         """How many pilots there should be: for the screening and half as many again, or those without labels."""

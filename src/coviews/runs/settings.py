@@ -64,8 +64,8 @@ class PretrainSettings:
     depth: int | None = None
     """Bits of a level of images that have more than 8: 16 (the default) or 8."""
     frames: str | None = None
-    """How files of several pages are read: channels (all pages as channels of one image), middle (the middle page) or
-    each (each page an image); by default channels where the file calls them so, else middle."""
+    """How files with several pages are read: channels (pages are channels), middle (the middle page) or each (each
+    page is an image); by default channels if the file says so, otherwise middle."""
     max_pixels: int = MAX_PIXELS
     """Pixels of an image file: larger JPEG files are decoded reduced, other larger files are skipped."""
     show_channels: str | None = None
@@ -97,9 +97,9 @@ class PretrainSettings:
     .safetensors), or the name of the encoder for its published weights (with --download)."""
 
     views: str = DEFAULT_VIEWS
-    """Who chooses the views: coviews, indepviews, random, uniform, randaugment, trivialaugment, simclr, hardviews, the
-    file of a learned policy (.safetensors), a family of views (recipe, cropflip, a line such as 'crop small, mirror,
-    light', or the file that choose writes, .yaml), or choose: find out first, as coviews choose does."""
+    """How views are made: a family (recipe, cropflip, a line such as 'crop small, mirror, light', or a .yaml file that
+    coviews choose wrote), choose (find a family first), coviews or indepviews (learned), hardviews, random, uniform,
+    randaugment, trivialaugment, simclr, or the file of a learned policy (.safetensors)."""
     magnitude: int = 9
     """RandAugment's, 0 to 30."""
     hard_source: str = "simclr"
@@ -107,45 +107,38 @@ class PretrainSettings:
     hard_views: int = 4
     """How many views of an image pass the encoder, which then chooses a pair; 2 for no such pass."""
     hard_crops: int = 0
-    """How many views of an image are drawn, of which those with the hardest crops are made and pass the encoder:
-    --hard-views of them. It costs no pass. 0 for no such choice."""
+    """How many views of an image are drawn; --hard-views of them, with the hardest crops, are made. 0 for no choice."""
     hard_scale: float = 1.0
     """The share of their resolution at which views are compared by the encoder, such as 0.5: a quarter of its work."""
     crop: Text = None
-    """How parts are cut out of the image, after the operations: random, joint (the two parts have very different areas
-    more often), or none. By default as the views say, or random."""
+    """How views are cropped: random, joint (the areas of the two crops differ more) or none; by default as --views."""
     crop_area: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH")] = None
-    """The least and largest area of such a part, as shares; by default as the views say, or 0.2 and 1."""
+    """The smallest and largest area of a crop, as shares of the image; by default as --views says, or 0.2 and 1."""
     flip: Number = None
-    """The probability that a view is mirrored left to right; by default as the views say, or 0.5. 0 where images have
-    a left and a right."""
+    """Probability of a mirror image, left to right; by default as --views says, or 0.5. 0 if left and right differ."""
     flip_vertical: Number = None
-    """The probability that a view is turned upside down by a mirror, for images without an up; by default as the views
-    say, or 0."""
+    """Probability of a mirror image, top to bottom, for images without an up; by default as --views says, or 0."""
     quarter_turns: Number = None
-    """The probability that a view is turned by 90, 180 or 270 degrees, for images without an up; by default as the
-    views say, or 0."""
+    """Probability of a turn by 90, 180 or 270 degrees, for images without an up; by default as --views says, or 0."""
     matters: Text = None
-    """What views must not change, with commas between: colour, orientation, brightness, detail, position, or factors
-    of views (crop, mirror, turns, tilt, light, colour, tone, grey, blur, cutout)."""
+    """What views must not change, separated by commas: colour, orientation, brightness, detail, position, or single
+    factors (crop, mirror, turns, tilt, light, colour, tone, grey, blur, cutout)."""
     ignores: Text = None
-    """What a family of views must change, as it does not matter in these images; named as for --matters."""
+    """What a family of views must change, because it does not matter in these images; the words of --matters."""
     forbid: Text = None
     """Operations that never occur, such as Invert,Solarize."""
     cap: Text = None
-    """Operations with the strongest value that may occur: Rotate=10,Brightness=1.2 for -10 to 10 degrees and
-    0.8 to 1.2."""
+    """The strongest value of operations: Rotate=10,Brightness=1.2 allows -10 to 10 degrees and 0.8 to 1.2."""
     view_size: int | None = None
     """The side of the views in pixels, if not that of the stored images (--size)."""
     views_global: int = 2
-    """Views of each image. More than two need a method that learns from them (simclr, dino), and views that are not
-    learned."""
+    """Views of each image. More than two work with simclr and dino, and with views that are not learned."""
     views_local: int = 0
     """Further views of each image that are smaller and show a small part of it (multi-crop)."""
     local_size: int | None = None
     """The side of local views in pixels; by default 3/7 of that of the others, at least 8."""
     local_area: tuple[float, float] = LOCAL_AREA
-    """The least and largest area of local views, as shares of the image."""
+    """The smallest and largest area of local views, as shares of the image."""
 
     epochs: int = 200
     """Passes over all images."""
@@ -169,9 +162,8 @@ class PretrainSettings:
     queue_p: float = 0.6
     """The newest policy's share (before normalisation); each older one has 1 - p of the one after it."""
     space: str | None = None
-    """Which operations learned, uniform and random views have: all (the default), channels (the default for images
-    that are not grey or coloured of 8 bits), autoaugment (the paper's), simclr, simclr-wide, randaugment or
-    trivialaugment."""
+    """The operations of learned, uniform and random views: all (the default; channels for images that are not 8-bit
+    grey or colour), autoaugment (the paper's), simclr, simclr-wide, randaugment or trivialaugment."""
     search: SearchSettings = field(default_factory=TableSettings)
 
     knn_every: int = 10

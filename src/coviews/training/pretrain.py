@@ -41,7 +41,7 @@ def pretrain(
     progress: bool = True,
     **options: Unpack[PretrainKeywords],
 ) -> Pretrained:
-    """Train an encoder on images without labels, and learn the views on the way.
+    """Train an encoder on images, without labels.
 
     Args:
         data: anything that `load_images` takes, a torch Dataset of images too; without it the built-in images are
