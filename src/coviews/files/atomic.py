@@ -1,6 +1,7 @@
 """Writing files atomically: a file is complete or absent, whenever the process is killed."""
 
 import contextlib
+import glob
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,13 @@ def write_whole(path: Path, content: bytes | Callable[[BinaryIO], object]) -> No
     except OSError as error:
         raise CoviewsError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+
+
+def remove_partials(path: Path) -> None:
+    """Delete what kills left of a file that nobody else writes now: call it under the lock that guards the file."""
+    for partial in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
         with contextlib.suppress(OSError):
             partial.unlink()
 
