@@ -11,6 +11,7 @@ import safetensors.numpy
 
 from coviews import CoviewsError, LossTable, PolicyQueue, Space, TableSettings, load_policy, space, view_source
 from coviews.cli import main
+from coviews.policies.factors import family
 from coviews.policies.fixed import Uniform
 from coviews.policies.tilted import TiltedPolicy
 
@@ -23,6 +24,7 @@ PRIORS = {
     "trivialaugment": view_source("trivialaugment"),
     "simclr": view_source("simclr"),
     "mine": Uniform(MINE, 1, 0.7),
+    "family": family("crop large, light, blur").source(),
 }
 
 
@@ -115,17 +117,19 @@ WRONG = {
     "unknown kind": (setting("kind", to="coview"), "did you mean 'coviews'"),
     "unknown prior": (setting("prior", "source", to="uniformly"), "did you mean 'uniform'"),
     "an option that is not there": (setting("prior", "depth", to=3), "description is wrong"),
-    "very many steps": (setting("prior", "steps", to=10**12), "at most 64"),
-    "steps as text": (setting("prior", "steps", to="2"), "whole number"),
+    "very many steps": (setting("prior", "steps", to=10**12), "prior.steps: expected int <= 16"),
+    "steps as text": (setting("prior", "steps", to="2"), "prior.steps: expected int, got str"),
     "other steps": (setting("prior", "steps", to=3), r"has the shape \(2, 16, 11\), not \(3, 16, 11\)"),
-    "p above one": (setting("prior", "p", to=1.5), "probability"),
+    "p above one": (setting("prior", "p", to=1.5), "prior.p: expected float <= 1"),
     "three views": (setting("prior", "views", to=3), "pairs of views"),
     "another space": (setting("space", "values", 4, 0, to=-31.0), "learned in another space"),
-    "tilt that is no number": (setting("tilt", "rise", to="steep"), "rise must be a number"),
-    "tilt that is infinite": (setting("tilt", "top", to=math.inf), "top must be a number"),
+    "tilt that is no number": (setting("tilt", "rise", to="steep"), "tilt.rise: expected float, got str"),
+    "tilt that is infinite": (setting("tilt", "top", to=math.inf), "description is not JSON: Infinity"),
     "tilt of more": (setting("tilt", "depth", to=1.0), "description is wrong"),
-    "constant": (setting("constant", to=None), "constant must be a number"),
-    "keep": (setting("keep", to=2), "keep must be in"),
+    "tilt that is a number": (setting("tilt", to=3), "tilt: expected object, got int"),
+    "tilt that is steep": (setting("tilt", "rise", to=1e300), "tilt.rise: expected float <= 1"),
+    "constant": (setting("constant", to=None), "constant: expected float, got null"),
+    "keep": (setting("keep", to=2), "keep: expected float <= 1"),
     "accepted": (setting("accepted", to=0.0), "accepted must be in"),
     "statistics": (setting("statistics", to=3), "description is wrong"),
     "pairs that differ": (not_symmetric, "not the same both ways"),
@@ -146,7 +150,7 @@ def test_what_does_not_fit_is_refused(tmp_path, case):
     ("change", "says"),
     [
         (setting("space", "values", "sum", to="0"), "learned in another space"),
-        (setting("space", "values", "levels", to=5000), "2 to 4096 levels"),
+        (setting("space", "values", "levels", to=5000), "levels: expected int <= 4096"),
         (setting("space", "name", to="all"), "learned in another space"),
     ],
 )

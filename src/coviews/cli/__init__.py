@@ -13,7 +13,7 @@ from typing import Any
 import tyro
 
 import coviews
-from coviews.errors import CoviewsError, unknown
+from coviews.errors import CoviewsError, one_line, unknown
 
 # the module of each command, imported when it is needed, as some wait for torch; or a function
 COMMANDS: dict[str, str | Callable[..., None]] = {
@@ -76,4 +76,4 @@ def _function(command: str, arguments: list[str]) -> Callable[..., None]:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"warning: {message}", file=sys.stderr)
+    print(f"warning: {one_line(message)}", file=sys.stderr)

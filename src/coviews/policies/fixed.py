@@ -3,13 +3,17 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
+from coviews.boundary.schema import Name, Probability, Schema
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.operations import PixelType
 from coviews.ops.space import FINE, STANDARD, Space, space
+from coviews.policies.factors import FamilySource, family
+from coviews.policies.files import Steps, Views
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
 
@@ -141,8 +145,8 @@ def view_source(name: str, **options: object) -> ViewSource:
 
 
 def takes_option(name: str, option: str) -> bool:
-    """Whether a fixed view source has this option."""
-    return option in inspect.signature(FIXED[name]).parameters
+    """Whether a view source has this option; families have none."""
+    return name in FIXED and option in inspect.signature(FIXED[name]).parameters
 
 
 def fitted_source(source: ViewSource, channels: int, dtype: PixelType) -> ViewSource:
@@ -180,11 +184,26 @@ def _check_option(name: str, value: object) -> None:
 # ------------------------------------------------------------------------- as plain JSON, without their space
 
 _KINDS: dict[str, type] = {"uniform": Uniform, "binned": Binned, "simclr": SimCLRRecipe}
-_MOST = 64  # steps or views: a file with more is damaged
+_FAMILY = "family"
+
+
+class SourceDescription(Schema):
+    """A fixed source in a file: its name, and those of the options that it has."""
+
+    source: Name
+    views: Views | msgspec.UnsetType = msgspec.UNSET
+    steps: Steps | msgspec.UnsetType = msgspec.UNSET
+    p: Probability | msgspec.UnsetType = msgspec.UNSET
+    magnitude: Annotated[int, msgspec.Meta(ge=0, le=30)] | msgspec.UnsetType | None = msgspec.UNSET
+    jitter: Probability | msgspec.UnsetType = msgspec.UNSET
+    grey: Probability | msgspec.UnsetType = msgspec.UNSET
+    family: Name | msgspec.UnsetType = msgspec.UNSET
 
 
 def describe_source(source: ViewSource) -> dict[str, Any]:
-    """A fixed source as plain JSON."""
+    """A source that is not learned as plain JSON."""
+    if isinstance(source, FamilySource):
+        return {"source": _FAMILY, "family": source.family.text, "views": source.views}
     for name, kind in _KINDS.items():
         if type(source) is kind:
             options = (f.name for f in fields(kind) if f.name != "space")  # type: ignore[arg-type]
@@ -194,21 +213,18 @@ def describe_source(source: ViewSource) -> dict[str, Any]:
     )
 
 
-def read_source(description: dict[str, Any], space: Space) -> ViewSource:
+def read_source(description: SourceDescription, space: Space) -> ViewSource:
     """The inverse of `describe_source`."""
-    options = dict(description)
-    name = options.pop("source")
-    if name not in _KINDS:
-        raise unknown("kind of view source", name, _KINDS)
-    for option, value in options.items():
-        _check_option(option, value)
-        if option in ("views", "steps") and value > _MOST:
-            raise CoviewsError(f"{option} must be at most {_MOST}, not {value}")
-    if name == "binned":
-        magnitude = options["magnitude"]
-        if space.levels != 61 or not (magnitude is None or (type(magnitude) is int and 0 <= magnitude <= 30)):
-            raise CoviewsError(
-                f"the bin of a magnitude must be 0..30 of 61 levels, not {magnitude!r} of {space.levels}"
-            )
-    source: ViewSource = _KINDS[name](space=space, **options)
+    name = description.source
+    if name not in (*_KINDS, _FAMILY):
+        raise unknown("kind of view source", name, [*_KINDS, _FAMILY])
+    if name == "binned" and space.levels != 61:
+        raise CoviewsError(f"a magnitude is one of 61 levels, not of {space.levels}")
+    given = {k: v for k, v in msgspec.structs.asdict(description).items() if k != "source" and v is not msgspec.UNSET}
+    own = {"family", "views"} if name == _FAMILY else {f.name for f in fields(_KINDS[name])} - {"space"}
+    if wrong := own ^ given.keys():
+        raise CoviewsError(f"its description is wrong: {min(wrong)} of the source {name} is missing, or not its own")
+    if name == _FAMILY:
+        return FamilySource(family(given["family"]), given["views"], space)
+    source: ViewSource = _KINDS[name](space=space, **given)
     return source

@@ -4,18 +4,20 @@ Each feature of a pair is cut into bins by fixed edges, so that its effects are 
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.boundary.schema import Schema, checked_fields
 from coviews.errors import CoviewsError
 from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan, Size
 
 Numbers = NDArray[np.float64]
 
-_LARGEST = 65_536  # pixels of a side of an image
+_Side = Annotated[int, msgspec.Meta(ge=1, le=65_536)]  # of an image, in pixels
 
 # the features of a pair, and the edges between the bins of each
 EDGES: dict[str, tuple[float, ...]] = {
@@ -77,18 +79,23 @@ class PlacementEffects:
         return {"placement": asdict(self.placement), "image_size": list(self.image_size), "edges": _edges()}
 
 
-def read_placement_effects(values: NDArray[np.float32], description: dict[str, Any]) -> PlacementEffects:
+class CropsDescription(Schema):
+    """The placement that effects were learned with, in a file."""
+
+    placement: dict[str, Any]
+    image_size: tuple[_Side, _Side]
+    edges: dict[str, list[float]]
+
+
+def read_placement_effects(values: NDArray[np.float32], description: CropsDescription) -> PlacementEffects:
     """The inverse of `PlacementEffects.description`."""
-    if description["edges"] != _edges():
+    if description.edges != _edges():
         raise CoviewsError(
             "its effects of crops have other bins than those of this version of coviews: install the version that "
             "wrote it"
         )
-    options: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in description["placement"].items()}
-    height, width = description["image_size"]
-    if not all(type(side) is int and 0 < side <= _LARGEST for side in (height, width)):
-        raise CoviewsError(f"its image size must be two whole numbers up to {_LARGEST}, not {height!r} and {width!r}")
-    return PlacementEffects(values, Placement(**options), (height, width))
+    placement = checked_fields(description.placement, Placement, "its description of crops")
+    return PlacementEffects(values, placement, description.image_size)
 
 
 def _edges() -> dict[str, list[float]]:

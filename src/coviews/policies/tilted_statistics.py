@@ -16,6 +16,7 @@ Numbers = NDArray[np.float64]
 
 _STATES = 40_000  # of one view that are enumerated at most: each is combined with all operations of the other view
 _DRAWS = 200_000
+_READILY = 0.2  # if a smaller share of the prior's draws is accepted, there are fewer draws, in the same time
 _PLANS = 50_000  # draws where crops are chosen, of the prior: each counts with its weight
 _STEEP = 600.0  # exponents beyond it would overflow
 
@@ -148,8 +149,8 @@ def _sum_states(policy: TiltedPolicy, states: _States, view: Numbers, blocks: Nu
 
 
 def _by_draws(policy: TiltedPolicy, generator: np.random.Generator) -> TiltedStatistics:
-    drawn = policy.sample(_DRAWS, generator)
-    return _of_draws(policy, drawn, np.ones(_DRAWS))
+    draws = int(_DRAWS * min(1.0, policy.accepted / _READILY))
+    return _of_draws(policy, policy.sample(draws, generator), np.ones(draws))
 
 
 def _by_plans(policy: TiltedPolicy, effects: PlacementEffects, generator: np.random.Generator) -> TiltedStatistics:
