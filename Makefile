@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 
-.PHONY: help demo test browser lint format bench clean
+.PHONY: help demo test fuzz browser lint format bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    set up, then pretrain a small encoder on the built-in images (about two minutes)"
 	@echo "make test    set up, then run the tests"
+	@echo "make fuzz    hostile input and kills for half an hour (CASES=1000 KILLS=20 for less, SEED=7 for others)"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   the benchmarks (BENCH=--quick for under a minute each)"
 
@@ -42,6 +43,15 @@ browser:
 test: $(VENV)/.ready browser
 	@$(BIN)/python -c "import numpy, coviews; from coviews.ops.engine import _kernels; _kernels(coviews.space('all'), numpy.dtype('uint8'))"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(TEST)
+
+# both programs say how to repeat what failed; the first takes --formats policy,npz as well
+CASES := 10000
+KILLS := 150
+SEED := 0
+fuzz: $(VENV)/.ready
+	$(BIN)/python tests/fuzz --cases $(CASES) --seed $(SEED)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/killed_runs.py all --kills $(KILLS) --seed $(SEED)
+	FUZZ_EXAMPLES=1000 $(BIN)/python -m pytest tests/fuzz/test_readers.py
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -260,6 +260,8 @@ def stop_often(name: str, folder: Path, kills: int, seed: int, only: int | None 
 
         status = child(stopped)
         problem = "" if status in (0, FULL << 8, signal.SIGKILL) else f"it ended with the status {status}"
+        if status == 0 and disk is None and begin is subject.begin:  # one that saves rarely may be spared
+            problem = "it was not killed"
         counts.kills += status == signal.SIGKILL
         counts.full += disk is not None
         # of a run that had not begun there is nothing to resume: the same command begins it

@@ -20,16 +20,18 @@ from small_runs import SMALL, content, differing
 
 HERE = Path(__file__).parents[1]
 ALONE = {**os.environ, "OMP_NUM_THREADS": "1"}
+SLOW = ("moco", "hardviews", "compare", "reproduce")
 
 
 @pytest.mark.parametrize(
-    ("method", "by"), [("simclr", "ppo"), pytest.param("moco", "ppo", marks=pytest.mark.slow), ("simclr", "table")]
+    ("what", "kills"),
+    [("ppo", 6), ("table", 6), ("embed", 4), *(pytest.param(w, 8, marks=pytest.mark.slow) for w in SLOW)],
 )
-def test_killed_at_any_moment_and_resumed(method, by, tmp_path):
-    command = [sys.executable, HERE / "killed_runs.py", method, tmp_path, by]
+def test_stopped_at_any_moment_and_resumed(what, kills):
+    command = [sys.executable, HERE / "killed_runs.py", what, "--kills", str(kills)]
     done = subprocess.run(command, env=ALONE, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "kills" in done.stdout
+    assert "0 of them not equal" in done.stdout
 
 
 @pytest.mark.parametrize("views", ["coviews", "hardviews", "indepviews"])
