@@ -50,6 +50,10 @@ def main() -> int:
         stop_trainings_early()
         if options.case:
             return _single(work, options.case)
+        for ending in run_cases(work, work.whole_cases(names), options.seconds):
+            if ending.kind != "ok":
+                print(f"whole files do not work: {ending.case}: {ending.kind}\n{ending.said}")
+                return 1
         each = -(-options.cases // len(names))
         cases = [f"{name}:{options.seed + i}" for name in names for i in range(each)]
         endings = []

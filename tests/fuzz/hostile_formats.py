@@ -160,7 +160,7 @@ def _read_config(folder: Path) -> object:
 def _variants(folder: Path) -> None:
     (folder / "variants.yaml").write_text(
         "mild: {views: simclr, flip: 0.5}\n"
-        "learned:\n  views: coviews\n  search: {name: ppo, iterations: 3, reward: {threshold: 0.1}}\n"
+        "learned:\n  views: coviews\n  search: {name: ppo, iterations: 3, reward: {threshold: 1.5}}\n"
         "slow:\n  views: random\n  lr: 0.01\n  crop_area: [0.2, 1.0]\n"
     )
 

@@ -39,7 +39,7 @@ _CASES_OF_A_PROCESS = 400  # then another one takes over, in case memory is lost
 class Ending:
     """How a case ended."""
 
-    case: str  # FORMAT:SEED
+    case: str  # FORMAT:SEED, or FORMAT:CALL for whole files
     kind: str  # one of ENDINGS
     call: str = ""
     said: str = ""
@@ -63,15 +63,22 @@ class Work:
                     kept.parent.mkdir(exist_ok=True)
                     place.rename(kept)
 
+    def whole_cases(self, names: Sequence[str]) -> list[str]:
+        """Every call with whole files: it must work, or damage would not be what it fails by."""
+        return [f"{name}:{call}" for name in names if name != NUMBERS for call in self.formats[name].calls]
+
     @contextlib.contextmanager
     def _place(self) -> Iterator[Path]:
         place = self.folder / "case"
         shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
+        place.mkdir(parents=True)
         yield place
 
     def set_up(self, case: str) -> tuple[str, Callable[[], object]]:
-        """The files of a case, and what is called: the same for the same case at any time."""
+        """The files of a case, and what is called: the same for the same case at any time.
+
+        case: FORMAT:SEED, or FORMAT:CALL for that call with files that are whole.
+        """
         name, _, seed = case.partition(":")
         chance = random.Random(case)
         if name == NUMBERS:
@@ -84,6 +91,8 @@ class Work:
         place = self.folder / "case"
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(self.folder / "examples" / name, place, symlinks=True)
+        if seed in form.calls:
+            return f"{seed} (whole)", lambda: form.calls[seed](place)
         pattern = chance.choice(list(form.files))
         path = next(place.glob(pattern))
         if chance.random() < _SPECIAL:
@@ -169,7 +178,7 @@ def _work_off(work: Work, cases: Sequence[str], pipe: int, said: Path) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     # twice the limit is refused outright: the machine has others to serve
     resource.setrlimit(resource.RLIMIT_AS, (_address_space() + 2 * MEMORY,) * 2)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 30, 4 << 30))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     faulthandler.register(signal.SIGUSR1, file=sys.stderr)  # where it hangs
     for case in cases:
@@ -203,7 +212,7 @@ def run_cases(work: Work, cases: Sequence[str], seconds: float = SECONDS) -> Ite
             text = said.read_text(errors="replace")[-6000:]
             kind = "hang" if status is None else "traceback"
             call = work.set_up(some[done])[0]
-            yield Ending(some[done], kind, call, text or f"the process ended with the status {status}")
+            yield Ending(some[done], kind, call, f"{text}\nthe process ended with the status {status}")
             done += 1
         cases = cases[done:]
 
