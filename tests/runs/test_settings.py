@@ -55,10 +55,10 @@ def test_a_file_changes_only_what_it_names(tmp_path):
         ("epochs: many", "epochs must be of the type int, not 'many'"),
         ("epochs: true", "epochs must be of the type int, not True"),
         ("crop_area: [1]", "crop_area must be of the type tuple"),
-        ("- 1", "must be a mapping"),
+        ("- 1", "expected object | null, got array"),
         ("search: 3", "must be a mapping"),
-        ("a: [", "is not YAML"),
-        ("x: !!python/object/apply:os.system ['touch hacked']", "is not YAML"),
+        ("a: [", "cannot be read as YAML"),
+        ("x: !!python/object/apply:os.system ['touch hacked']", "tags are not read"),
         ("views: coview", "did you mean 'coviews'"),
     ],
 )

@@ -30,8 +30,13 @@ def decode_images(source: Source, request: ImageRequest) -> ImageSet:
     if not total:
         raise CoviewsError(f"there is no image in {source.where}")
     key = (
-        None if identity is None else cache_key(identity, request.size, request.channels, request.depth, request.values)
-    )
+        None
+        if identity is None
+        else cache_key(
+            identity, request.size, request.channels, request.depth, request.values,
+            *request.limits,
+        )
+    )  # fmt: skip
     stored = None if key is None else find_stored(request.cache, key)
     if stored is None:
         stored = _decoded(source, indices, request, key)
@@ -44,7 +49,7 @@ def decode_images(source: Source, request: ImageRequest) -> ImageSet:
     request.check_broken(broken, total, source.where)
     if broken:
         request.notes.append(f"{len(broken)} broken and skipped in {source.where}: {listed(broken)}")
-    if stored.resized and request.size is None:
+    if stored.resized and request.size is None and request.max_side is None:
         height, width = stored.images.shape[1:3]
         request.notes.append(
             f"{stored.resized} of {len(indices)} images are not of the most common size, {height} x {width}: "
@@ -67,15 +72,19 @@ def decode_images(source: Source, request: ImageRequest) -> ImageSet:
 
 def _decoded(source: Source, indices: NDArray[np.int64], request: ImageRequest, key: str | None) -> Stored:
     """Decode images to one size and number of channels; the headers come first, to find out which."""
-    headers = source.headers(indices, request.title("looking at images"))
+    headers = [
+        header.within(request.max_pixels) if isinstance(header, Header) else header
+        for header in source.headers(indices, request.title("looking at images"))
+    ]
     failures = {place: header for place, header in enumerate(headers) if isinstance(header, str)}
     known = [header for header in headers if isinstance(header, Header)]
     if not known:
         return Stored(np.empty((0, 1, 1, 1), np.uint8), failures, 0)
     request.check_broken(_broken(source, indices, failures), len(indices) + len(source.unreadable), source.where)
     request.remarks.extend(_remarks(known))
-    height, width = request.size or most_common_size(known)
-    target = Target(height, width, _channels(known, request.channels, source.where))
+    height, width = request.size_for(most_common_size(known))
+    channels = _channels(known, request.channels, source.where)
+    target = Target(height, width, channels, max_pixels=request.max_pixels)
     depths = {header.depth for header in known}
     if depths != {8}:
         target = target._replace(dtype=np.uint8 if request.depth == 8 else np.uint16)

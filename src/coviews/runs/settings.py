@@ -9,6 +9,7 @@ import tyro
 
 from coviews.console.options import Number, Text
 from coviews.data.formats import data_help
+from coviews.data.levels import MAX_PIXELS
 from coviews.errors import CoviewsError, unknown
 from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
@@ -63,6 +64,8 @@ class PretrainSettings:
     frames: str | None = None
     """How files of several pages are read: channels (all pages as channels of one image), middle (the middle page) or
     each (each page an image); by default channels where the file calls them so, else middle."""
+    max_pixels: int = MAX_PIXELS
+    """Pixels of an image file: a larger JPEG file is decoded reduced, any other larger file is skipped."""
     show_channels: str | None = None
     """The channels that pictures show as red, green and blue, such as 3,2,1, or one; by default the first three."""
     subset: str | None = None

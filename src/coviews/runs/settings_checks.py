@@ -1,6 +1,5 @@
 """Checks of a run's settings: ranges of numbers, and choices that do not go together."""
 
-import math
 from typing import TYPE_CHECKING
 
 from coviews.console.options import flag
@@ -8,6 +7,7 @@ from coviews.data.request import check_channels, check_depth_and_frames
 from coviews.data.shown_channels import check_shown
 from coviews.errors import CoviewsError
 from coviews.methods.known import METHODS
+from coviews.ops.images import LARGEST
 from coviews.ops.placement import AREA
 from coviews.policies.fixed import FIXED, takes_option
 from coviews.searching.known import SEARCHES
@@ -16,31 +16,35 @@ from coviews.searching.settings import SearchSettings
 if TYPE_CHECKING:
     from coviews.runs.settings import PretrainSettings
 
-_LEAST = {
-    "epochs": 1, "batch_size": 2, "warmup_epochs": 0, "queue_size": 1, "lr_warmup_epochs": 0, "hard_views": 2,
-    "knn_every": 0, "keep_every": 0, "devices": 1, "num_nodes": 1, "seed": 0, "subset_seed": 0, "magnitude": 0,
-    "size": 1, "threads": 1, "view_size": 1, "views_global": 1, "views_local": 0, "local_size": 1,
+_MANY = 1_000_000
+# the least and the largest value of each whole number
+_RANGES = {
+    "epochs": (1, _MANY), "batch_size": (2, _MANY), "warmup_epochs": (0, _MANY), "queue_size": (1, 1000),
+    "lr_warmup_epochs": (0, _MANY), "hard_views": (2, 64), "knn_every": (0, _MANY), "keep_every": (0, _MANY),
+    "devices": (1, 1024), "num_nodes": (1, 100_000), "seed": (0, 2**63 - 1), "subset_seed": (0, 2**63 - 1),
+    "magnitude": (0, 30), "size": (1, LARGEST), "threads": (1, 4096), "view_size": (1, LARGEST),
+    "views_global": (1, 64), "views_local": (0, 64), "local_size": (1, LARGEST),
+    "max_pixels": (1, 10**10),
 }  # fmt: skip
+_LARGEST_LR = 1e4
+_LARGEST_DECAY = 1e4
+_LONGEST = 1e9  # seconds
 
 
 def check_numbers(settings: "PretrainSettings") -> None:
     """An error for a number that is out of its range."""
-    for name, low in _LEAST.items():
+    for name, (low, high) in _RANGES.items():
         value = getattr(settings, name)
-        if value is not None and (type(value) is not int or value < low):
-            raise CoviewsError(f"{flag(name)} must be a whole number from {low}, not {value!r}")
-    if max(settings.seed, settings.subset_seed) >= 2**63:
-        raise CoviewsError("--seed must be below 2**63")
-    if settings.magnitude > 30:
-        raise CoviewsError(f"--magnitude must be 0 to 30, not {settings.magnitude}")
+        if value is not None and (type(value) is not int or not low <= value <= high):
+            raise CoviewsError(f"{flag(name)} must be a whole number from {low} to {high}, not {value!r}")
     check_channels(settings.channels)
     check_depth_and_frames(settings.depth, settings.frames)
     check_shown(settings.show_channels)
-    if not 0 < settings.lr < math.inf:
-        raise CoviewsError(f"--lr must be above 0, not {settings.lr}")
-    for name in ("weight_decay", "save_every"):
-        if not 0 <= getattr(settings, name) < math.inf:
-            raise CoviewsError(f"{flag(name)} must be 0 or more, not {getattr(settings, name)}")
+    if not 0 < settings.lr <= _LARGEST_LR:
+        raise CoviewsError(f"--lr must be above 0 and at most {_LARGEST_LR:g}, not {settings.lr}")
+    for name, most in (("weight_decay", _LARGEST_DECAY), ("save_every", _LONGEST)):
+        if not 0 <= getattr(settings, name) <= most:
+            raise CoviewsError(f"{flag(name)} must be from 0 to {most:g}, not {getattr(settings, name)}")
     if not 0 <= settings.sgd_momentum < 1:
         raise CoviewsError(f"--sgd-momentum must be from 0 to below 1, not {settings.sgd_momentum}")
     if not 0 < settings.queue_p < 1:

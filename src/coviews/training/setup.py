@@ -81,7 +81,7 @@ def load_data(settings: PretrainSettings, data: Any, ranks: int, progress: bool)
     memory = None if free is None else free // ranks
     where: dict[str, Any] = {
         "root": s.data_root, "download": s.download, "cache": s.cache, "memory": memory, "progress": progress,
-        "frames": s.frames,
+        "frames": s.frames, "max_pixels": s.max_pixels,
     }  # fmt: skip
     images = load_images(
         data, size=s.size, channels=s.channels, subset=s.subset, subset_seed=s.subset_seed, max_broken=BROKEN,
