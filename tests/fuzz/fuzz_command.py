@@ -25,8 +25,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first case; another one gives other cases")
     parser.add_argument("--formats", help="only these, with commas between; --formats list names all")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="that a case may take")
+    parser.add_argument("--show", action="store_true", help="tell of every case, not only of those that fail")
     parser.add_argument("--case", help="run a single one, such as policy:17, and show its messages")
-    parser.add_argument("--keep", type=Path, help="a folder to keep examples and the files of the last case in")
+    parser.add_argument("--keep", type=Path, help="a folder for examples, which are used again, and the files of a case")
     options = parser.parse_args()
     torch.set_num_threads(1)  # so that a fork is safe
     for name, pixels in (("all", "uint8"), ("autoaugment", "uint8"), ("channels", "uint8"), ("channels", "uint16")):
@@ -50,17 +51,18 @@ def main() -> int:
         stop_trainings_early()
         if options.case:
             return _single(work, options.case)
-        for ending in run_cases(work, work.whole_cases(names), options.seconds):
-            if ending.kind != "ok":
-                print(f"whole files do not work: {ending.case}: {ending.kind}\n{ending.said}")
-                return 1
+        broken = [e for e in run_cases(work, work.whole_cases(names), options.seconds) if e.kind != "ok"]
+        for ending in broken:
+            print(f"whole files do not work: {ending.case}: {ending.kind}\n{ending.said}")
+        if broken:
+            return 1
         each = -(-options.cases // len(names))
         cases = [f"{name}:{options.seed + i}" for name in names for i in range(each)]
         endings = []
         for ending in run_cases(work, cases, options.seconds):
             endings.append(ending)
-            if ending.kind not in ("ok", "error"):
-                print(f"{ending.kind}: {ending.case} {ending.call[:60]}: {_short(ending)}", flush=True)
+            if options.show or ending.kind not in ("ok", "error"):
+                print(f"{ending.kind}: {ending.case} {ending.call[:_LINE]}: {_short(ending)}", flush=True)
         print(_table(endings, names), f"{len(endings)} cases in {time.monotonic() - start:.0f} s", sep="\n")
         failures = [e for e in endings if e.kind not in ("ok", "error")]
         for ending in failures[:_LISTED]:

@@ -86,7 +86,7 @@ class Work:
                 words = number_case(int(seed), place, self.folder / "runs" / "run")
             from coviews.cli import main
 
-            return " ".join(words), lambda: main(words)
+            return " ".join([words[0], *(word[:30] for word in words[-6:])]), lambda: main(words)
         form = self.formats[name]
         place = self.folder / "case"
         shutil.rmtree(place, ignore_errors=True)
