@@ -5,6 +5,7 @@ import inspect
 import random
 import types
 import typing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,13 +19,11 @@ from coviews.methods.known import METHODS
 from coviews.runs.settings import PretrainSettings
 from coviews.searching.known import SEARCHES
 
-EXTREMES = (
-    "0", "1", "2", "-1", "-0.0", "0.5", "1e-320", "1e300", "1e308", "1e999", "nan", "inf", "-inf", "64", "4097",
-    "100000", "20000000",
-    "2147483648", "9223372036854775807", "9223372036854775808", "18446744073709551616", "1" + "0" * 30, "9" * 5000,
-    "0x10", "1_000", "",
-    "-9223372036854775809", "٣", "1e5", "3.0",
+WHOLE = (
+    "0", "1", "2", "-1", "64", "4097", "100000", "20000000", "2147483648", "9223372036854775807", "9223372036854775808",
+    "18446744073709551616", "-9223372036854775809", "1" + "0" * 30, "9" * 5000, "1_000", "٣",
 )  # fmt: skip
+FRACTIONS = ("-0.0", "0.5", "1e-320", "1e300", "1e308", "1e999", "nan", "inf", "-inf", "0x10", "", "1e5", "3.0")
 # these may be large: it is what was asked for, and takes as long as it takes
 _LONG_WORK = {"epochs", "seeds", "rows", "per_class", "pilots", "images"}
 
@@ -32,25 +31,31 @@ _LONG_WORK = {"epochs", "seeds", "rows", "per_class", "pilots", "images"}
 RUN = "RUN"  # stands for the folder of a finished run
 
 
-def _is_number(hint: Any) -> bool:
+@dataclass(frozen=True)
+class Numbers:
+    """What a numeric option takes."""
+
+    width: int  # values
+    whole: bool  # no fractions
+
+
+def _kinds(hint: Any) -> list[Any]:
+    """The plain types in a type, with those of a tuple one after the other."""
     if typing.get_origin(hint) is Annotated:
-        return _is_number(typing.get_args(hint)[0])
+        return _kinds(typing.get_args(hint)[0])
     if typing.get_origin(hint) in (types.UnionType, typing.Union, tuple):
-        return any(_is_number(h) for h in typing.get_args(hint))
-    return hint in (int, float)
+        return [kind for h in typing.get_args(hint) if h is not Ellipsis for kind in _kinds(h)]
+    return [hint]
 
 
-def _width(hint: Any) -> int:
-    """How many values the option takes."""
-    if typing.get_origin(hint) is Annotated:
-        return _width(typing.get_args(hint)[0])
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        return max(_width(h) for h in typing.get_args(hint))
-    return len([h for h in typing.get_args(hint) if h is not Ellipsis]) if typing.get_origin(hint) is tuple else 1
+def _taken(hint: Any) -> Numbers | None:
+    """What an option of this type takes; None if it is no number."""
+    kinds = [kind for kind in _kinds(hint) if kind in (int, float)]
+    return Numbers(len(kinds), float not in kinds) if kinds else None
 
 
-def _numbers(owner: Any, prefix: str = "") -> dict[str, int]:
-    """The numeric fields of a dataclass, nested ones too, as options; each with its number of values."""
+def _numbers(owner: Any, prefix: str = "") -> dict[str, Numbers]:
+    """The numeric fields of a dataclass, nested ones too, as options."""
     options = {}
     hints = typing.get_type_hints(type(owner) if not isinstance(owner, type) else owner, include_extras=True)
     for field in dataclasses.fields(owner):
@@ -58,15 +63,15 @@ def _numbers(owner: Any, prefix: str = "") -> dict[str, int]:
         if dataclasses.is_dataclass(value):
             if field.name not in ("method", "search"):
                 options |= _numbers(value, f"{prefix}{field.name}.")
-        elif _is_number(hints[field.name]):
-            options[flag(prefix + field.name)] = _width(hints[field.name])
+        elif (taken := _taken(hints[field.name])) is not None:
+            options[flag(prefix + field.name)] = taken
     return options
 
 
-def _of_function(function: Any) -> dict[str, int]:
+def _of_function(function: Any) -> dict[str, Numbers]:
     hints = typing.get_type_hints(function, include_extras=True)
     names = inspect.signature(function).parameters
-    return {flag(n): _width(hints[n]) for n in names if n in hints and _is_number(hints[n])}
+    return {flag(n): taken for n in names if (taken := _taken(hints.get(n))) is not None}
 
 
 TRAINING = (
@@ -75,7 +80,12 @@ TRAINING = (
 )  # fmt: skip
 
 
-def commands() -> list[tuple[tuple[str, ...], dict[str, int]]]:
+_SMALL_SEARCH = (
+    "--search.batch", "16", "--search.samples", "8", "--search.minibatch", "8", "--search.reference-batches", "1",
+)  # fmt: skip
+
+
+def commands() -> list[tuple[tuple[str, ...], dict[str, Numbers]]]:
     """Commands that end soon, and the numeric options that each has."""
     shared = _numbers(PretrainSettings())
     rows = [(("pretrain", *TRAINING), shared)]
@@ -83,6 +93,7 @@ def commands() -> list[tuple[tuple[str, ...], dict[str, int]]]:
         rows.append((("pretrain", *TRAINING, "--method", name, "--views", "random"), _numbers(method.settings_type())))
     for name, search in SEARCHES.items():
         words = ("--views", "coviews", "--search", name, "--warmup-epochs", "1", "--space", "autoaugment")
+        words += _SMALL_SEARCH if name == "ppo" else ()
         rows.append((("pretrain", *TRAINING, *words), _numbers(search.settings_type(), "search.")))
     rows.append(
         (
@@ -92,29 +103,35 @@ def commands() -> list[tuple[tuple[str, ...], dict[str, int]]]:
     )
     rows.append((("preview", "shapes:8", "--rows", "1"), _of_function(preview_command)))
     rows.append((("compare", *TRAINING, "--views", "random", "--dry-run"), _numbers(CompareOptions())))
-    rows.append((("reproduce", "table-less-data", "--data", "shapes:64", "--dry-run"), _numbers(ReproduceOptions())))
+    rows.append((("reproduce", "table-less-data", "--data", "shapes:160", "--dry-run"), _numbers(ReproduceOptions())))
     rows.append((("choose", "shapes:64", "--dry-run"), _numbers(ChooseOptions())))
     for name, options in (("evaluate", EvaluateOptions), ("embed", EmbedOptions), ("neighbours", NeighboursOptions)):
         rows.append(((name, RUN, "--data", "shapes:32"), _numbers(options())))
     return [(words, options) for words, options in rows if options]
 
 
-def number_case(seed: int, place: Path, run: Path) -> list[str]:
-    """A command with an extreme value for one of its options, or for two; it writes into the folder `place`."""
-    chance = random.Random(f"numbers {seed}")
-    every = commands()
-    words, options = chance.choices(every, [len(options) for _, options in every])[0]
-    chosen = chance.sample(sorted(options), min(len(options), chance.choice((1, 1, 1, 2))))
-    more: list[str] = []
-    for name in chosen:
-        allowed = [
-            v for v in EXTREMES if name.lstrip("-").replace("-", "_") not in _LONG_WORK or len(v) < 3 or len(v) > 20
-        ]
-        more += [name, *(chance.choice(allowed) for _ in range(options[name]))]
-    if words[0] in ("pretrain", "compare", "reproduce", "choose"):
-        more += ["--out", str(place / "out")]
-    elif words[0] in ("preview", "neighbours"):
-        more += ["--out", str(place / "sheet.png")]
-    elif words[0] == "embed":
-        more += ["--out", str(place / "features.npz")]
-    return [str(run) if word == RUN else word for word in words] + more
+def number_case(seed: str, place: Path, run: Path) -> list[str]:
+    """A command with an extreme value for one of its options, or for two; it writes into the folder `place`.
+
+    seed: a number, or "command-N" for the Nth command without any.
+    """
+    chance, every, more = random.Random(f"numbers {seed}"), commands(), list[str]()
+    if seed.startswith("command-"):
+        words = every[int(seed.removeprefix("command-"))][0]
+    else:
+        words, options = chance.choices(every, [len(options) for _, options in every])[0]
+        for name in chance.sample(sorted(options), min(len(options), chance.choice((1, 1, 1, 2)))):
+            more += [name, *(_extreme(name, options[name], chance) for _ in range(options[name].width))]
+    outs = {"preview": "sheet.png", "neighbours": "sheet.png", "embed": "features.npz", "evaluate": "results.jsonl"}
+    return [str(run) if word == RUN else word for word in words] + [
+        *more,
+        "--out",
+        str(place / outs.get(words[0], "out")),
+    ]
+
+
+def _extreme(name: str, numbers: Numbers, chance: random.Random) -> str:
+    value = chance.choice(WHOLE if chance.random() < (0.9 if numbers.whole else 0.4) else FRACTIONS)
+    if name.lstrip("-").replace("-", "_") in _LONG_WORK and 2 < len(value) < 20:
+        return "1"
+    return value

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from coviews import CoviewsError
 from hostile_formats import Enough, Format, trained
-from hostile_numbers import number_case
+from hostile_numbers import commands, number_case
 from mutations import MUTATIONS, replace_by_special
 
 SECONDS = 20.0
@@ -65,7 +65,8 @@ class Work:
 
     def whole_cases(self, names: Sequence[str]) -> list[str]:
         """Every call with whole files: it must work, or damage would not be what it fails by."""
-        return [f"{name}:{call}" for name in names if name != NUMBERS for call in self.formats[name].calls]
+        whole = [f"{name}:{call}" for name in names if name != NUMBERS for call in self.formats[name].calls]
+        return whole + [f"{NUMBERS}:command-{i}" for i in range(len(commands()) if NUMBERS in names else 0)]
 
     @contextlib.contextmanager
     def _place(self) -> Iterator[Path]:
@@ -83,7 +84,7 @@ class Work:
         chance = random.Random(case)
         if name == NUMBERS:
             with self._place() as place:
-                words = number_case(int(seed), place, self.folder / "runs" / "run")
+                words = number_case(seed, place, self.folder / "runs" / "run")
             from coviews.cli import main
 
             return " ".join([words[0], *(word[:30] for word in words[-6:])]), lambda: main(words)
