@@ -27,9 +27,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="that a case may take")
     parser.add_argument("--show", action="store_true", help="tell of every case, not only of those that fail")
     parser.add_argument("--case", help="run a single one, such as policy:17, and show its messages")
-    parser.add_argument(
-        "--keep", type=Path, help="a folder for the examples, which are used again, and the last case"
-    )
+    parser.add_argument("--keep", type=Path, help="a folder for the examples, which are used again, and the last case")
     options = parser.parse_args()
     torch.set_num_threads(1)  # so that a fork is safe
     for name, pixels in (("all", "uint8"), ("autoaugment", "uint8"), ("channels", "uint8"), ("channels", "uint16")):
