@@ -79,6 +79,27 @@ def test_nothing_imports_what_stands_further_down():
     assert seen > 500
 
 
+# what reads something from outside the process, and who may besides the boundary: files of the package itself, of the
+# system, and what was written a moment ago
+READERS = (
+    "json.load", "json.loads", "yaml.safe_load", "yaml.load", "np.load", "numpy.load", "torch.load", "pickle.load",
+    "pickle.loads", "safe_open", "safetensors.safe_open", "safetensors.torch.load_file",
+)  # fmt: skip
+TEXTS = {"report/page.py", "data/cache.py", "encoders/export.py"}
+
+
+def test_what_comes_from_outside_passes_the_boundary():
+    for path in SOURCE.rglob("*.py"):
+        name = path.relative_to(SOURCE).as_posix()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or name.startswith("boundary/"):
+                continue
+            called = ast.unparse(node.func)
+            assert called not in READERS, f"{name} calls {called}"
+            reads = called.endswith((".read_text", ".read_bytes"))
+            assert not reads or name in TEXTS, f"{name} calls {called}: coviews.boundary has readers with limits"
+
+
 def test_files_are_short():
     lines = {str(p.relative_to(SOURCE)): len(p.read_text().splitlines()) for p in SOURCE.rglob("*.py")}
     assert {name: n for name, n in lines.items() if n > LONGEST} == {}

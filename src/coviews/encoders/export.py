@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from coviews.console.options import replaced
 from coviews.console.progress import waiting
 from coviews.encoders.architectures import check_encoder
@@ -19,7 +17,8 @@ from coviews.encoders.file import describe_encoder, save_encoder
 from coviews.encoders.onnx_file import check_onnx, largest_difference, onnx_bytes
 from coviews.encoders.open import OpenedEncoder, open_encoder
 from coviews.errors import CoviewsError
-from coviews.files.atomic import write_whole
+from coviews.files.atomic import write_whole, writing
+from coviews.runs.folder import torch_writer
 
 _WEIGHTS = (".safetensors", ".pt", ".pth")
 
@@ -112,10 +111,8 @@ def _check_files(files: list[Path], format: str, source: bytes | None, overwrite
         same = source is not None and file.name == SOURCE and file.exists() and file.read_bytes() == source
         if file.exists() and not overwrite and not same:
             raise CoviewsError(f"{file} is there already: choose another --out, or --overwrite")
-    try:
+    with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CoviewsError(f"cannot write to {path.parent}: {error.strerror}") from error
 
 
 def _description(model: OpenedEncoder, format: str) -> dict[str, Any]:
@@ -126,7 +123,7 @@ def _description(model: OpenedEncoder, format: str) -> dict[str, Any]:
     return {
         "format": format,
         "encoder": model.name,
-        "features": check_encoder(model.encoder, _size(model), model.channels, model.name),
+        "features": _feature_count(model),
         "image_size": list(_size(model)),
         "channels": model.channels,
         "depth": model.depth,
@@ -137,6 +134,12 @@ def _description(model: OpenedEncoder, format: str) -> dict[str, Any]:
     }
 
 
+def _feature_count(model: OpenedEncoder) -> int:
+    assert model.channels is not None
+    known = getattr(model.encoder, "feature_count", None)
+    return known or check_encoder(model.encoder, _size(model), model.channels, model.name)
+
+
 def _write_weights(path: Path, model: OpenedEncoder, description: dict[str, Any]) -> None:
     if path.suffix == ".safetensors":
         save_encoder(
@@ -145,7 +148,7 @@ def _write_weights(path: Path, model: OpenedEncoder, description: dict[str, Any]
             values=description["values"],
         )  # fmt: skip
     else:
-        write_whole(path, lambda file: torch.save(model.encoder.state_dict(), file))
+        write_whole(path, torch_writer(model.encoder.state_dict()))
 
 
 def _texts(description: dict[str, Any]) -> dict[str, str]:

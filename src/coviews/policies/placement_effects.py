@@ -16,6 +16,7 @@ from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan, Size
 
 Numbers = NDArray[np.float64]
+Views = int | NDArray[np.integer]  # an index, or indices
 
 _Side = Annotated[int, msgspec.Meta(ge=1, le=65_536)]  # of an image, in pixels
 
@@ -37,22 +38,36 @@ def placement_features(plan: Plan) -> Numbers:
     """(F, n): the features of each pair of views, in the order of `EDGES`."""
     if plan.views != 2:
         raise CoviewsError(f"the placement of pairs of views is described, and the plan has {plan.views} views")
+    return _pair_features(plan, 0, 1)
+
+
+def _pair_features(plan: Plan, first: Views, second: Views) -> Numbers:
+    """(F, n) or (F, n, P): the features of these pairs of views of each image."""
     height, width = plan.image_size
-    sides = np.array([width, height, width, height])[:, None]
-    one, other = (plan.boxes[:, v].T / sides for v in (0, 1))  # (4, n): left, top, right, bottom
+    boxes = [np.moveaxis(plan.boxes[:, v], -1, 0) for v in (first, second)]  # (4, ...): left, top, right, bottom
+    sides = np.array([width, height, width, height]).reshape(4, *(1,) * (boxes[0].ndim - 1))
+    one, other = (box / sides for box in boxes)
     areas = [(right - left) * (bottom - top) for left, top, right, bottom in (one, other)]
     smaller, larger = np.minimum(*areas), np.maximum(*areas)
     across, down = np.maximum(np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2]), 0)
     x, y = (one[:2] + one[2:] - other[:2] - other[2:]) / 2  # from centre to centre
-    different = [a[:, 0] != a[:, 1] for a in (plan.flips, plan.vertical_flips, plan.turns)]
+    different = [a[:, first] != a[:, second] for a in (plan.flips, plan.vertical_flips, plan.turns)]
     return np.stack([across * down / smaller, larger / smaller, smaller, np.hypot(x, y), *different])
 
 
 def placement_bins(plan: Plan) -> NDArray[np.uint8]:
     """(n, F): the bin of each feature of each pair."""
-    features = placement_features(plan)
+    return _bins(placement_features(plan))
+
+
+def pair_bins(plan: Plan, first: NDArray[np.integer], second: NDArray[np.integer]) -> NDArray[np.uint8]:
+    """(n, P, F): the bin of each feature of each pair of views, of a plan with more than two; those of P pairs."""
+    return _bins(_pair_features(plan, first, second))
+
+
+def _bins(features: Numbers) -> NDArray[np.uint8]:
     bins = [np.searchsorted(edges, x, "right") for edges, x in zip(EDGES.values(), features, strict=True)]
-    return np.stack(bins, 1).astype(np.uint8)
+    return np.stack(bins, -1).astype(np.uint8)
 
 
 @dataclass(frozen=True, eq=False)

@@ -166,8 +166,7 @@ def _sources(run: RunRecord, settings: PretrainSettings, images: ImageSet) -> di
         return {f"policy of epoch {epoch}": run.policies[epoch] for epoch in shown}
     if settings.views.endswith(".safetensors"):
         return {"views of the policy that was given": settings.named_source(settings.views)}
-    hard = settings.views == "hardviews"
-    name = settings.hard_source if hard else settings.views
+    hard, name = settings.views == "hardviews", settings.base_views
     source = fitted_source(settings.named_source(name), channels, pixels)
     return {f"{name} views{', of which hardviews chooses' if hard else ''}": source}
 

@@ -11,6 +11,7 @@ from coviews.console.options import Number, Text
 from coviews.data.formats import data_help
 from coviews.data.levels import MAX_PIXELS
 from coviews.errors import CoviewsError, unknown
+from coviews.methods.keeping import KeepSettings
 from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
 from coviews.ops.operations import PixelType
@@ -21,7 +22,7 @@ from coviews.policies.fixed import FIXED, takes_option, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
-from coviews.runs.settings_checks import check_numbers, check_search, check_views
+from coviews.runs.settings_checks import check_hard_views, check_numbers, check_search, check_views
 from coviews.searching.loss_table import TableSettings
 from coviews.searching.settings import SearchSettings
 
@@ -30,8 +31,7 @@ LEAST_LOCAL = 8  # pixels a side, where the size of local views is not given
 VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
 DEFAULT_VIEWS = "recipe"  # the best on average without labels, see docs/results.md
 CHOOSE = "choose"  # views that `coviews pretrain` chooses before it trains
-ACCELERATORS = ("auto", "cpu", "cuda", "mps")
-PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
+ACCELERATORS, PRECISIONS = ("auto", "cpu", "cuda", "mps"), ("32-true", "16-mixed", "bf16-mixed")
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
 # the choices of a placement, and what the options for them are called
 _PLACEMENT = {"crop": "crop", "area": "crop_area", **{n: n for n in ("flip", "flip_vertical", "quarter_turns")}}
@@ -65,7 +65,7 @@ class PretrainSettings:
     """How files of several pages are read: channels (all pages as channels of one image), middle (the middle page) or
     each (each page an image); by default channels where the file calls them so, else middle."""
     max_pixels: int = MAX_PIXELS
-    """Pixels of an image file: a larger JPEG file is decoded reduced, any other larger file is skipped."""
+    """Pixels of an image file: larger JPEG files are decoded reduced, other larger files are skipped."""
     show_channels: str | None = None
     """The channels that pictures show as red, green and blue, such as 3,2,1, or one; by default the first three."""
     subset: str | None = None
@@ -83,6 +83,11 @@ class PretrainSettings:
 
     method: Annotated[MethodSettings, tyro.conf.arg(name="")] = field(default_factory=SimCLRSettings)
     """What learns from the views, with its options."""
+    keep: float = 0.0
+    """Let the encoder keep what views change: the weight of a small network that predicts, from the features of two
+    views, what was done differently to them. 5 is a good try where colour or position may matter; 0 for none."""
+    keep_what: str = "all"
+    """What it predicts, with commas between: colour, crop, flip (turns too), other (rotations, blur, ...), or all."""
     encoder: str = "resnet18"
     """resnet8 and resnet8x2 (small), any torchvision ResNet, or timm/NAME."""
     init_from: Path | None = None
@@ -95,9 +100,14 @@ class PretrainSettings:
     magnitude: int = 9
     """RandAugment's, 0 to 30."""
     hard_source: str = "simclr"
-    """hardviews chooses among views of this source."""
+    """hardviews chooses among views of this source: a fixed one, or a family of views, named as for --views."""
     hard_views: int = 4
-    """How many views of an image hardviews chooses a pair from."""
+    """How many views of an image pass the encoder, which then chooses a pair; 2 for no such pass."""
+    hard_crops: int = 0
+    """How many views of an image are drawn, of which those with the hardest crops are made and pass the encoder:
+    --hard-views of them. It costs no pass. 0 for no such choice."""
+    hard_scale: float = 1.0
+    """The share of their resolution at which views are compared by the encoder, such as 0.5: a quarter of its work."""
     crop: Text = None
     """How parts are cut out of the image, after the operations: random, joint (the two parts have very different areas
     more often), or none. By default as the views say, or random."""
@@ -189,7 +199,6 @@ class PretrainSettings:
             ("crop", self.crop or CROPS[0], CROPS),
             ("accelerator", self.accelerator, ACCELERATORS),
             ("precision", self.precision, PRECISIONS),
-            ("view source for hard_source", self.hard_source, FIXED),
         ):
             if value not in valid:
                 raise unknown(name, value, valid)
@@ -199,6 +208,8 @@ class PretrainSettings:
             _family(self.views)
         check_numbers(self)
         check_views(self)
+        check_hard_views(self)
+        self.keeping  # noqa: B018 - it is checked when made
         self._check_limits()
         self.method.check_batch(self.batch_size)
         if self.batch_size % (self.devices * self.num_nodes):
@@ -216,9 +227,13 @@ class PretrainSettings:
         if self.views_local and limits.locks.get("crop") is False:
             raise CoviewsError("local views are parts of the image, which --matters excludes: leave out --views-local")
         if not self.views.endswith(".safetensors"):
-            name = self.hard_source if self.views == "hardviews" else self.views
-            source = self.first_source() if self.learns_views else self.named_source(name)
+            source = self.first_source() if self.learns_views else self.named_source(self.base_views)
             limits.check_family(source, self.placement)
+
+    @property
+    def keeping(self) -> KeepSettings:
+        """How much the encoder is asked to keep of what views change, and what."""
+        return KeepSettings(weight=self.keep, what=self.keep_what)
 
     @property
     def learns_views(self) -> bool:
@@ -259,11 +274,22 @@ class PretrainSettings:
 
     @property
     def family(self) -> Family | None:
-        """The family of the views, or of those that learned views depart from, if there is one."""
-        name = self.search.first_source if self.learns_views else self.views
-        if name in VIEWS or name.endswith(".safetensors"):
+        """The family of the views, or of those that others are chosen from or depart from, if there is one."""
+        if self.base_views in VIEWS or self.base_views.endswith(".safetensors"):
             return None
-        return with_locks(_family(name), self.limits.locks)
+        return with_locks(_family(self.base_views), self.limits.locks)
+
+    @property
+    def base_views(self) -> str:
+        """The views before any are learned or chosen."""
+        if self.learns_views:
+            return self.search.first_source
+        return self.hard_source if self.views == "hardviews" else self.views
+
+    def hard_size(self, view_size: tuple[int, int]) -> tuple[int, int]:
+        """The height and width at which hardviews compares views of this height and width."""
+        height, width = (max(1, round(self.hard_scale * side)) for side in view_size)
+        return height, width
 
     @property
     def view_sizes(self) -> tuple[tuple[int, int], ...]:
@@ -344,11 +370,14 @@ class PretrainSettings:
 
     def settled(self) -> "PretrainSettings":
         """The same with nothing left to defaults that depend on other choices, and may be others tomorrow."""
-        p, family, named = self.placement, self.family, {}
+        p, family = self.placement, self.family
+        named: dict[str, Any] = {}
         if family is not None:  # a file may have other views tomorrow
             prior: dict[str, Any] = {"prior": family.text}
-            learned = self.learns_views
-            named = {"search": dataclasses.replace(self.search, **prior)} if learned else {"views": family.text}
+            if self.learns_views:
+                named = {"search": dataclasses.replace(self.search, **prior)}
+            else:
+                named = {"hard_source" if self.views == "hardviews" else "views": family.text}
         return dataclasses.replace(
             self, space=self.space_name, crop=p.crop, crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical,
             quarter_turns=p.quarter_turns, **named,

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 from coviews.console.options import flag
 from coviews.data.request import check_channels, check_depth_and_frames
 from coviews.data.shown_channels import check_shown
-from coviews.errors import CoviewsError
+from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS
 from coviews.ops.images import LARGEST
 from coviews.ops.placement import AREA
+from coviews.policies.factors import FAMILIES, is_family, named_family
 from coviews.policies.fixed import FIXED, takes_option
 from coviews.searching.known import SEARCHES
 from coviews.searching.settings import SearchSettings
@@ -20,10 +21,10 @@ _MANY = 1_000_000
 # the least and the largest value of each whole number
 _RANGES = {
     "epochs": (1, _MANY), "batch_size": (2, _MANY), "warmup_epochs": (0, _MANY), "queue_size": (1, 1000),
-    "lr_warmup_epochs": (0, _MANY), "hard_views": (2, 64), "knn_every": (0, _MANY), "keep_every": (0, _MANY),
-    "devices": (1, 1024), "num_nodes": (1, 100_000), "seed": (0, 2**63 - 1), "subset_seed": (0, 2**63 - 1),
-    "magnitude": (0, 30), "size": (1, LARGEST), "threads": (1, 4096), "view_size": (1, LARGEST),
-    "views_global": (1, 64), "views_local": (0, 64), "local_size": (1, LARGEST),
+    "lr_warmup_epochs": (0, _MANY), "hard_views": (2, 64), "hard_crops": (0, 1024), "knn_every": (0, _MANY),
+    "keep_every": (0, _MANY), "devices": (1, 1024), "num_nodes": (1, 100_000), "seed": (0, 2**63 - 1),
+    "subset_seed": (0, 2**63 - 1), "magnitude": (0, 30), "size": (1, LARGEST), "threads": (1, 4096),
+    "view_size": (1, LARGEST), "views_global": (1, 64), "views_local": (0, 64), "local_size": (1, LARGEST),
     "max_pixels": (1, 10**10),
 }  # fmt: skip
 _LARGEST_LR = 1e4
@@ -64,7 +65,8 @@ def check_views(settings: "PretrainSettings") -> None:
         return
     if settings.view_count < 2:
         raise CoviewsError("there must be two views of each image or more: raise --views-global or --views-local")
-    if settings.learns_views or (settings.views not in FIXED and settings.family is None):
+    pairs_only = settings.learns_views or settings.views == "hardviews"
+    if pairs_only or (settings.views not in FIXED and settings.family is None):
         learned = "hardviews chooses" if settings.views == "hardviews" else "learned views are"
         raise CoviewsError(
             f"{learned} pairs: use --views {', '.join(FIXED)}, or leave out --views-global and --views-local"
@@ -75,6 +77,21 @@ def check_views(settings: "PretrainSettings") -> None:
             f"{settings.method.name} learns from two views of each image: use --method {' or '.join(able)}, or leave "
             "out --views-global and --views-local"
         )
+
+
+def check_hard_views(settings: "PretrainSettings") -> None:
+    """An error for hard views that cannot be chosen."""
+    if settings.hard_source not in FIXED:
+        if not is_family(settings.hard_source):
+            raise unknown("view source for hard_source", settings.hard_source, [*FIXED, *FAMILIES])
+        named_family(settings.hard_source)
+    if settings.hard_crops and settings.hard_crops <= settings.hard_views:
+        raise CoviewsError(
+            f"--hard-crops {settings.hard_crops} must be more than --hard-views {settings.hard_views}, which are "
+            "chosen among them; 0 for no choice by crops"
+        )
+    if not 0 < settings.hard_scale <= 1:
+        raise CoviewsError(f"--hard-scale must be above 0 and at most 1, not {settings.hard_scale}")
 
 
 def check_search(settings: "PretrainSettings") -> None:

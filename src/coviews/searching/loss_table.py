@@ -29,6 +29,7 @@ from coviews.searching.tilt_strength import PriorSample, tilt_strength
 _SAMPLE = 8192  # draws of the prior that stand for all of it
 _RECENT = 2048  # pairs that tell how high the loss is now
 _UNSEEN = 0.2  # share of the memory, the newest part, that the table is judged on
+_RIDGES = (1e-6, 1e9)  # beyond them, the equations have no solution in 64 bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +68,8 @@ class TableSettings(SearchSettings):
             raise unknown("prior", self.prior, [*FIXED, *FAMILIES])
         if self.prior not in FIXED:
             named_family(self.prior)  # an error if there is none
-        if not 0 < self.ridge < math.inf:
-            raise CoviewsError(f"the table's ridge must be above 0, not {self.ridge}")
+        if not _RIDGES[0] <= self.ridge <= _RIDGES[1]:
+            raise CoviewsError(f"the table's ridge must be from {_RIDGES[0]:g} to {_RIDGES[1]:g}, not {self.ridge}")
         if not -1 < self.hardness < 1:
             raise CoviewsError(
                 f"the table's hardness must be between -1 and 1 (the loss of views that lost their image), "

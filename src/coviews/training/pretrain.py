@@ -131,21 +131,20 @@ def train_epoch(t: Training) -> None:
     ahead, check_every = (0, 1) if t.fabric.device.type == "cpu" else (2, CHECK_EVERY)
     observed: list[tuple[Plan, Tensor, Tensor]] = []  # since the loss was last read
     first = t.step
-    t.clock.start_epoch()
-    t.method.train()
+    t.start_epoch()
     for step, groups, plan in b.epoch(t.source, t.epoch, first, ahead=ahead):
         t.clock("waiting for views")
         torch.manual_seed(_seed(s.seed, DROPOUT, t.epoch, step, b.rank))  # for encoders that drop parts
         tensors = [x for views in groups for x in to_tensors(views, t.views.mean, t.views.std, t.fabric.device)]
-        if s.views == "hardviews" and len(tensors) > 2:
-            tensors = t.ranks.hardest_pair(tensors)
+        if t.hard_views is not None:
+            tensors, plan = t.hard_views.pair(tensors, plan)
         rate = learning_rate(s, (t.epoch - 1) * b.steps + step, b.steps)
         for group in t.optimizer.param_groups:
             group["lr"] = rate
         losses = t.method.losses(tensors)
         loss = losses.each.mean()
         t.optimizer.zero_grad()
-        t.fabric.backward(loss)
+        t.fabric.backward(loss + t.keeping.loss(losses, plan) if t.keeping else loss)
         t.optimizer.step()
         t.bare.after_step(losses)
         observed.append((plan, losses.each.detach(), loss.detach()))
@@ -161,7 +160,8 @@ def train_epoch(t: Training) -> None:
                 if t.ranks.any(t.save_due):
                     t.save()
     pace = t.clock.pace((t.step - first) * b.size)
-    t.journal.epoch(t.epoch, t.total / b.steps, rate, embedding_spread(losses.embedding), pace)
+    kept = t.keeping.end_epoch() if t.keeping else {}
+    t.journal.epoch(t.epoch, t.total / b.steps, rate, embedding_spread(losses.embedding), pace, kept)
 
 
 def read_losses(t: Training, observed: list[tuple[Plan, Tensor, Tensor]]) -> float:
@@ -174,10 +174,10 @@ def read_losses(t: Training, observed: list[tuple[Plan, Tensor, Tensor]]) -> flo
         t.total += value
     mean = sum(values) / len(values)
     t.check(mean)
-    if t.search is not None and t.settings.search.reads_training_losses:
+    if t.listeners:
         each = torch.stack([each for _, each, _ in observed]).float().cpu()
         for (plan, _, _), losses in zip(observed, each, strict=True):
-            t.search.observe(plan, losses)
+            t.tell_listeners(plan, losses)
     observed.clear()
     return mean
 

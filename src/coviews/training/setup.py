@@ -1,9 +1,15 @@
 """From settings to what a training works with: its final settings, devices, images and view source."""
 
+import contextlib
 import os
+import sys
+import threading
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+import torch
 
 from coviews.data.cache import memory_for_images
 from coviews.data.load import ImageSet, load_images
@@ -17,6 +23,8 @@ from coviews.runs.settings import CHOOSE, FROM_PYTHON, PretrainSettings
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+_PER_CORE = 8  # processes, at most
+_PATIENCE = 180.0  # seconds that all processes of a machine have to start in
 BROKEN = 0.01  # a larger share of unreadable images ends the run before it begins
 
 
@@ -62,6 +70,9 @@ def make_fabric(settings: PretrainSettings) -> "Fabric":
     many = devices * nodes > 1
     if s.batch_size % (devices * nodes):
         raise CoviewsError(f"--batch-size {s.batch_size} cannot be shared evenly among {devices * nodes} processes")
+    most = _PER_CORE * (os.cpu_count() or 1)
+    if devices > most and s.accelerator in ("cpu", "auto") and not torch.cuda.is_available():
+        raise CoviewsError(f"--devices {devices} are more processes than the {most} that this machine can run at once")
     warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
     try:
         fabric = Fabric(
@@ -69,10 +80,34 @@ def make_fabric(settings: PretrainSettings) -> "Fabric":
             strategy="ddp" if many else "auto",
         )  # fmt: skip
         if many:
-            fabric.launch()
+            with _starting(fabric, devices, nodes):
+                fabric.launch()
     except (MisconfigurationException, RuntimeError, ValueError) as error:
         raise CoviewsError(f"cannot use --accelerator {s.accelerator} --devices {s.devices}: {error}") from error
     return fabric
+
+
+@contextlib.contextmanager
+def _starting(fabric: "Fabric", devices: int, nodes: int) -> Iterator[None]:
+    """End this process with an error if the processes of this machine do not find each other in time."""
+
+    def give_up() -> None:  # whoever waits in torch cannot be interrupted
+        print(
+            f"error: {devices} processes did not start within {_PATIENCE:.0f} seconds: give fewer --devices",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
+        for process in getattr(fabric._strategy.launcher, "procs", ()):
+            process.kill()
+        os._exit(2)
+
+    timer = threading.Timer(_PATIENCE, give_up)
+    timer.daemon = True
+    if nodes == 1:  # other machines may be started by hand
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def load_data(settings: PretrainSettings, data: Any, ranks: int, progress: bool) -> tuple[ImageSet, ImageSet | None]:
@@ -122,5 +157,5 @@ def first_source(settings: PretrainSettings) -> ViewSource:
     if s.learns_views:
         return s.first_source()
     if s.views == "hardviews":
-        return s.named_source(s.hard_source, views=s.hard_views)
+        return s.named_source(s.hard_source, views=s.hard_crops or s.hard_views)
     return s.named_source(s.views, views=s.view_count)
