@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 
-.PHONY: help demo test fuzz browser lint format bench clean
+.PHONY: help demo test fuzz fuzz-cases fuzz-readers fuzz-kills browser lint format bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -44,14 +44,20 @@ test: $(VENV)/.ready browser
 	@$(BIN)/python -c "import numpy, coviews; from coviews.ops.engine import _kernels; _kernels(coviews.space('all'), numpy.dtype('uint8'))"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(TEST)
 
-# both programs say how to repeat what failed; the first takes --formats policy,npz as well
+# what failed is said with the command that repeats it; make -k fuzz goes on to the kills all the same
 CASES := 10000
 KILLS := 150
 SEED := 0
-fuzz: $(VENV)/.ready
-	$(BIN)/python tests/fuzz --cases $(CASES) --seed $(SEED)
-	OMP_NUM_THREADS=1 $(BIN)/python tests/killed_runs.py all --kills $(KILLS) --seed $(SEED)
+fuzz: fuzz-cases fuzz-readers fuzz-kills
+
+fuzz-cases: $(VENV)/.ready
+	$(BIN)/python tests/fuzz --cases $(CASES) --seed $(SEED) $(FUZZ)
+
+fuzz-readers: $(VENV)/.ready
 	FUZZ_EXAMPLES=1000 $(BIN)/python -m pytest tests/fuzz/test_readers.py
+
+fuzz-kills: $(VENV)/.ready
+	OMP_NUM_THREADS=1 $(BIN)/python tests/killed_runs.py all --kills $(KILLS) --seed $(SEED)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """Hostile input ends as ok or as a short error, in bounded time and memory; here a few cases, all in `make fuzz`."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,14 @@ def fuzzed(*words: str) -> str:
 
 def test_every_kind_of_content(tmp_path):
     assert "140 cases" in fuzzed("--cases", "140", "--formats", ",".join(QUICK), "--keep", str(tmp_path))
+
+
+def test_a_command_of_its_own(tmp_path):
+    os.mkfifo(tmp_path / "images.npy")
+    command = [sys.executable, "-m", "coviews", "preview", tmp_path / "images.npy", "--out", tmp_path / "sheet.png"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
 @pytest.mark.slow

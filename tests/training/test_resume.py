@@ -126,7 +126,20 @@ def test_a_bad_checkpoint_is_named(how, said, tmp_path):
     with pytest.raises(CoviewsError, match=said) as caught:
         pretrain(resume=run, progress=False)
     assert "last.pt" in str(caught.value)
+    assert ("begin anew" in str(caught.value)) == (how != "other")
     assert len(str(caught.value).splitlines()) <= 2
+
+
+def test_a_damaged_checkpoint_is_replaced_by_a_kept_one(tmp_path):
+    run, settings = tmp_path / "run", SMALL.replaced(views="uniform", epochs=3, keep_every=1)
+    pretrain(settings=settings.replaced(out=run), progress=False)
+    before, checkpoints = content(run), run / "checkpoints"
+    damage(checkpoints / "last.pt", "cut")
+    with pytest.raises(CoviewsError, match=r"damaged.*; copy epoch-0003.pt over it and resume"):
+        pretrain(resume=run, progress=False)
+    (checkpoints / "last.pt").write_bytes((checkpoints / "epoch-0001.pt").read_bytes())
+    pretrain(resume=run, progress=False)
+    assert not differing(before, content(run))
 
 
 class Payload:
