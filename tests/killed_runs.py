@@ -98,22 +98,26 @@ class Moments:
 
 
 def child(function: Callable[[], object]) -> int:
-    """Run in a process of its own; its exit status."""
-    pid = os.fork()
-    if pid == 0:
-        code = 0
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        try:
-            function()
-        except CoviewsError as error:
-            code = FULL if _is_full(str(error)) else WRONG
-            if code == WRONG:
+    """Run in a process of its own; its exit status. What it said is shown where it ended wrongly."""
+    with tempfile.TemporaryFile("w+") as said:
+        pid = os.fork()
+        if pid == 0:
+            for stream in (1, 2):
+                os.dup2(said.fileno(), stream)
+            code = 0
+            try:
+                function()
+            except BaseException as error:
+                is_full = isinstance(error, CoviewsError) and _is_full(str(error))
+                code = FULL if is_full else WRONG
                 traceback.print_exc()
-        except BaseException:
-            traceback.print_exc()
-            code = WRONG
-        os._exit(code)
-    return os.waitpid(pid, 0)[1]
+            sys.stderr.flush()
+            os._exit(code)
+        status = os.waitpid(pid, 0)[1]
+        if status not in (0, FULL << 8, signal.SIGKILL):
+            said.seek(0)
+            print(said.read()[-3000:], file=sys.stderr)
+    return status
 
 
 def _is_full(message: str) -> bool:
