@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from coviews import CoviewsError
+from coviews.cli import main
 from hostile_formats import Enough, Format, trained
 from hostile_numbers import commands, number_case
 from mutations import MUTATIONS, replace_by_special
@@ -28,7 +29,6 @@ from mutations import MUTATIONS, replace_by_special
 SECONDS = 20.0
 MEMORY = 1 << 30  # bytes that a process may hold at any time of a case
 LINES, LETTERS = 2, 300  # of an error or a warning
-BOX = 3000  # characters of what the parser of the command line says in a box
 ENDINGS = ("ok", "error", "traceback", "hang", "memory", "long message")
 NUMBERS = "numbers"  # the format of cases that are options of commands
 _SPECIAL = 0.06  # the share of cases with no regular file where one is expected
@@ -58,22 +58,21 @@ class Work:
             if name == NUMBERS:
                 trained(self.folder / "runs", "run")
             elif not kept.exists():
-                with self._place() as place:
-                    self.formats[name].make(place)
-                    kept.parent.mkdir(exist_ok=True)
-                    place.rename(kept)
+                place = self._empty_place()
+                self.formats[name].make(place)
+                kept.parent.mkdir(exist_ok=True)
+                place.rename(kept)
 
     def whole_cases(self, names: Sequence[str]) -> list[str]:
         """Every call with whole files: it must work, or damage would not be what it fails by."""
         whole = [f"{name}:{call}" for name in names if name != NUMBERS for call in self.formats[name].calls]
         return whole + [f"{NUMBERS}:command-{i}" for i in range(len(commands()) if NUMBERS in names else 0)]
 
-    @contextlib.contextmanager
-    def _place(self) -> Iterator[Path]:
+    def _empty_place(self) -> Path:
         place = self.folder / "case"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
-        yield place
+        return place
 
     def set_up(self, case: str) -> tuple[str, Callable[[], object]]:
         """The files of a case, and what is called: the same for the same case at any time.
@@ -81,17 +80,12 @@ class Work:
         case: FORMAT:SEED, or FORMAT:CALL for that call with files that are whole.
         """
         name, _, seed = case.partition(":")
-        chance = random.Random(case)
+        chance, place = random.Random(case), self._empty_place()
         if name == NUMBERS:
-            with self._place() as place:
-                words = number_case(seed, place, self.folder / "runs" / "run")
-            from coviews.cli import main
-
+            words = number_case(seed, place, self.folder / "runs" / "run")
             return " ".join([words[0], *(word[:30] for word in words[-6:])]), lambda: main(words)
         form = self.formats[name]
-        place = self.folder / "case"
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(self.folder / "examples" / name, place, symlinks=True)
+        shutil.copytree(self.folder / "examples" / name, place, symlinks=True, dirs_exist_ok=True)
         if seed in form.calls:
             return f"{seed} (whole)", lambda: form.calls[seed](place)
         pattern = chance.choice(list(form.files))
@@ -144,8 +138,6 @@ def run_here(work: Work, case: str, said: Path) -> Ending:
 def _too_long(text: str) -> str:
     """Why what was said is more than an error or warning may say; empty if it is not."""
     lines = text.split("\n")
-    if any(line.startswith("╭") for line in lines):
-        return f"{len(text)} characters" if len(text) > BOX else ""
     if longest := max((len(line) for line in lines if len(line) > LETTERS), default=0):
         return f"a line of {longest} characters"
     starts = [i for i, line in enumerate(lines) if line.startswith("error: ")]
@@ -199,8 +191,10 @@ def run_cases(work: Work, cases: Sequence[str], seconds: float = SECONDS) -> Ite
             os.close(reader)
             try:
                 _work_off(work, some, writer, said)
-            finally:
-                os._exit(1)
+            except BaseException:
+                traceback.print_exc()
+                sys.stderr.flush()
+            os._exit(1)
         os.close(writer)
         done = 0
         for line in _lines(reader, pid, seconds):
