@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 
-.PHONY: help demo test fuzz fuzz-cases fuzz-readers fuzz-kills browser lint format bench clean
+.PHONY: help demo test fuzz fuzz-cases fuzz-readers fuzz-kills browser lint format docs bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -12,6 +12,7 @@ help:
 	@echo "make test    set up, then run the tests"
 	@echo "make fuzz    hostile input and kills for half an hour (CASES=1000 KILLS=20 for less, SEED=7 for others)"
 	@echo "make lint    ruff and mypy"
+	@echo "make docs    build the documentation into build/site, and fail on a broken link"
 	@echo "make bench   the benchmarks (BENCH=--quick for under a minute each)"
 
 $(VENV)/bin/python:
@@ -67,6 +68,10 @@ lint: $(VENV)/.ready
 format: $(VENV)/.ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
 
 bench: $(VENV)/.bench-ready
 	$(BIN)/python benchmarks/engine.py $(BENCH)

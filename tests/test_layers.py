@@ -25,7 +25,8 @@ ALLOWED: dict[str, set[str]] = {
 _ALL = ("boundary", "console", "files", "ops", "policies", "searching", "methods", "data")
 # from here on, a room may import all rooms above it
 for _room in (
-    "runs", "encoders", "pictures", "evaluation", "features", "report", "training", "comparison", "choosing", "cli",
+    "runs", "encoders", "transforms", "pictures", "evaluation", "features", "report", "training", "comparison",
+    "choosing", "cli",
 ):  # fmt: skip
     ALLOWED[_room] = set(_ALL)
     _ALL = (*_ALL, _room)

@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -173,6 +174,7 @@ def _work_off(work: Work, cases: Sequence[str], pipe: int, said: Path) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_address_space() + 2 * MEMORY,) * 2)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 30, 4 << 30))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"  # as commands show them
     faulthandler.register(signal.SIGUSR1, file=sys.stderr)  # where it hangs
     for case in cases:
         os.write(pipe, b"\n")

@@ -1,7 +1,10 @@
 """A watched run: served to this machine only, and made anew when the run writes."""
 
+import contextlib
 import json
+import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -9,7 +12,7 @@ import pytest
 
 from coviews import CoviewsError
 from coviews.cli import main
-from coviews.report import record
+from coviews.report import record, watch
 from coviews.report.watch import Watched
 from report_runs import make_run
 
@@ -57,3 +60,61 @@ def test_what_cannot_be_served_is_said(served, tmp_path, capsys):
         Watched(run, server.server_address[1])
     assert main(["watch", str(tmp_path / "nowhere")]) == 2
     assert "there is no run" in capsys.readouterr().err
+
+
+def raw(server, text, wait=5.0):
+    with socket.create_connection(server.server_address, timeout=wait) as client:
+        client.sendall(text.encode())
+        with contextlib.suppress(ConnectionResetError):
+            return client.recv(65536).decode("latin-1")
+    return ""
+
+
+def test_other_hosts_and_other_requests_are_refused(served):
+    _, server = served
+    port = server.server_address[1]
+    for host in ("evil.example", "127.0.0.1", f"localhost.evil.example:{port}", f"0.0.0.0:{port}", "[::1]", ""):
+        assert " 403 " in raw(server, f"GET / HTTP/1.0\r\nHost: {host}\r\n\r\n").splitlines()[0]
+    assert " 403 " in raw(server, "GET / HTTP/1.0\r\n\r\n").splitlines()[0]
+    assert " 200 " in raw(server, f"GET /version HTTP/1.0\r\nHost: localhost:{port}\r\n\r\n").splitlines()[0]
+    for line in ("POST / HTTP/1.0", "PUT /x HTTP/1.0", "nonsense", "GET /../config.yaml HTTP/1.0"):
+        answer = raw(server, f"{line}\r\nHost: 127.0.0.1:{port}\r\n\r\n")
+        assert " 200 " not in answer.splitlines()[0]
+        assert "Python" not in answer
+
+
+def test_clients_are_bounded_in_number_and_time(served, monkeypatch):
+    _, server = served
+    monkeypatch.setattr(watch._Handler, "timeout", 4.0)
+    host = f"Host: 127.0.0.1:{server.server_address[1]}"
+    slow = [socket.create_connection(server.server_address, timeout=10) for _ in range(watch.MOST_CLIENTS)]
+    try:
+        for client in slow:
+            client.sendall(b"GET /version")  # and nothing more
+        deadline = time.monotonic() + 5
+        while server._free._value and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert raw(server, f"GET /version HTTP/1.0\r\n{host}\r\n\r\n") == ""  # turned away
+        assert all(client.recv(100) == b"" for client in slow)  # each is cut off in the end
+    finally:
+        for client in slow:
+            client.close()
+    deadline = time.monotonic() + 10
+    while server._free._value < watch.MOST_CLIENTS and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert " 200 " in raw(server, f"GET /version HTTP/1.0\r\n{host}\r\n\r\n")
+
+
+def test_a_client_that_drips_is_cut_off(served, monkeypatch):
+    _, server = served
+    monkeypatch.setattr(watch, "LONGEST", 0.5)
+    with socket.create_connection(server.server_address, timeout=10) as client:
+        cut_off = False
+        for _ in range(400):
+            try:
+                client.sendall(b"G")
+            except OSError:
+                cut_off = True
+                break
+            time.sleep(0.05)
+    assert cut_off

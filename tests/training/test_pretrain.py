@@ -227,7 +227,7 @@ def test_starting_from_another_runs_encoder(tmp_path):
     done = pretrain(settings=second, progress=False)
     for one, other in zip(first.encoder.parameters(), done.encoder.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-6)
-    with pytest.raises(CoviewsError, match="does not fit"):
+    with pytest.raises(CoviewsError, match="is not of the encoder resnet18"):
         pretrain(settings=second.replaced(out=tmp_path / "third", encoder="resnet18"), progress=False)
 
 

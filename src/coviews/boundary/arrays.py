@@ -88,7 +88,7 @@ class Arrays:
             if need > max(_RATIO * info.compress_size, _SMALL):
                 raise ValueError(f"{name} would grow from {info.compress_size:,} to {need:,} bytes, as no images do")
             flat = np.empty(math.prod(header.shape), header.dtype)
-            self._fill(memoryview(flat.view(np.uint8)) if need else memoryview(b""), member, name)
+            self._fill(flat.view(np.uint8).data if need else memoryview(b""), member, name)
         return flat.reshape(header.shape, order="F" if header.by_columns else "C")
 
     @staticmethod

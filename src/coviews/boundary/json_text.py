@@ -33,14 +33,24 @@ def read_json(path: str | Path, shape: type[T], kind: str = "file", *, most: int
     return parse_json(read_bounded(path, most, kind), shape, f"the {kind} {path}")
 
 
-def parse_json(content: bytes | str, shape: type[T], where: str, *, most: int = LARGEST) -> T:
-    """The same for a text that was read already; errors name `where` it is from."""
+def parse_json(
+    content: bytes | str, shape: type[T], where: str, *, most: int = LARGEST, nan_is_null: bool = False
+) -> T:
+    """The same for a text that was read already; errors name `where` it is from.
+
+    nan_is_null: NaN and Infinity, which Python writes though JSON does not have them, are null rather than errors.
+    """
     raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     if len(raw) > most:
         raise CoviewsError(f"{where} is too large: at most {most:,} bytes are read")
     try:
         _check_depth(raw)
-        value = json.loads(raw.decode("utf-8-sig"), parse_constant=_no_number, parse_int=_integer, parse_float=_finite)
+        value = json.loads(
+            raw.decode("utf-8-sig"),
+            parse_constant=_null if nan_is_null else _no_number,
+            parse_int=_integer,
+            parse_float=_finite,
+        )
     except (ValueError, RecursionError) as error:
         reason = "is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else f"is not JSON: {error}"
         raise CoviewsError(f"{where} {reason}") from error
@@ -55,7 +65,7 @@ def json_lines(path: str | Path, kind: str = "file") -> Iterator[dict[str, Any] 
                 if len(line) > LARGEST_LINE:
                     raise CoviewsError(f"the {kind} {path} has a line of more than {LARGEST_LINE:,} bytes")
                 try:
-                    yield parse_json(line, dict[str, Any], "a line")
+                    yield parse_json(line, dict[str, Any], "a line", nan_is_null=True)
                 except CoviewsError:
                     yield None
     except OSError as error:
@@ -71,6 +81,10 @@ def _check_depth(raw: bytes) -> None:
         depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(match[0], 0)
         if depth > DEEPEST:
             raise ValueError(f"its brackets are more than {DEEPEST} deep")
+
+
+def _null(_: str) -> None:
+    return None
 
 
 def _no_number(text: str) -> Any:

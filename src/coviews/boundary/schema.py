@@ -16,11 +16,11 @@ Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Name = Annotated[str, msgspec.Meta(max_length=200)]
 
 
-class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Schema(msgspec.Struct, forbid_unknown_fields=True):
     """The base of schemas: every field is named, and another one is an error."""
 
 
-class OpenSchema(msgspec.Struct, frozen=True):
+class OpenSchema(msgspec.Struct):
     """The base of schemas of files that newer versions add to: fields that are not named are left out."""
 
 

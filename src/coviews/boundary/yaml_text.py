@@ -88,12 +88,13 @@ def _value(loader: Any, depth: int) -> Any:
         return values
     mapping: dict[str, Any] = {}
     while not loader.check_event(yaml.MappingEndEvent):
-        key = loader.peek_event()
+        key: Any = loader.peek_event()
+        line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarEvent):
-            raise ValueError(f"line {key.start_mark.line + 1} has a list, a mapping or an alias as a name")
+            raise ValueError(f"line {line} has a list, a mapping or an alias as a name")
         _value(loader, depth)  # checked like any other; names are texts, whatever they look like
         if key.value in mapping:
-            raise ValueError(f"line {key.start_mark.line + 1} names {key.value!r} twice")
+            raise ValueError(f"line {line} names {key.value!r} twice")
         mapping[key.value] = _value(loader, depth + 1)
     loader.get_event()
     return mapping

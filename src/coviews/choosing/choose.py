@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from coviews.choosing.pilot_plan import PLAN, PilotPlan, PlanFile, choice_facts,
 from coviews.choosing.pilots import HitsByPilot, Pilot, PilotRunner, pilot_settings, signals_in_words
 from coviews.choosing.score import observed
 from coviews.choosing.verdict import Verdict, verdict
+from coviews.console.option_types import ChooseKeywords
 from coviews.console.options import replaced
 from coviews.console.progress import Display, duration
 from coviews.data.imageset import ImageSet
@@ -59,7 +60,7 @@ class Candidates:
     def model(self, pilots: Sequence[Pilot], hits: HitsByPilot) -> FamilyModel:
         """What some pilots teach about all of them, by the labels that they recognise."""
         seen = observed([pilot.family for pilot in pilots], hits.of_all(pilots))
-        return FamilyModel.fit(self.start, self.free, seen)
+        return FamilyModel(self.start, self.free, seen)
 
     def pilots(self, labelled: bool) -> int:
         """How many pilots there should be: for the screening and half as many again, or those without labels."""
@@ -71,11 +72,14 @@ class Candidates:
         """What the pilots say, with labels or without."""
         if hits.labelled is not None:
             return verdict(self.model(pilots, hits), [pilot.family for pilot in pilots])
-        able = [p.signals["mirrored"] for p in pilots if not p.family.mirror and "mirrored" in (p.signals or {})]
-        return unlabelled.verdict_without_labels(self.start, self.free, able)
+        able = [p.signals or {} for p in pilots if not p.family.mirror]
+        mirrored = [signals["mirrored"] for signals in able if "mirrored" in signals]
+        return unlabelled.verdict_without_labels(self.start, self.free, mirrored)
 
 
-def choose(data: Any, *, options: ChooseOptions | None = None, labels: Any = None, **changes: Any) -> Choice:
+def choose(
+    data: Any, *, options: ChooseOptions | None = None, labels: Any = None, **changes: Unpack[ChooseKeywords]
+) -> Choice:
     """Find out which views are useful for these images, by short pilot trainings.
 
     Called again with the same folder it goes on where it was: pilots that are done are not run again, so labels can be

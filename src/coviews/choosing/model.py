@@ -21,11 +21,10 @@ Numbers = NDArray[np.float64]
 
 CROPS_TRIED = ("large", "small", "tiny")
 _MEAN = 30.0  # points: the standard deviation of the overall mean, which the pilots decide
-# Standard deviations in points, of which the likelihood of the scores chooses: of a factor's effect, of what a family
-# has beyond its factors, and of the noise of a pilot beside that of its score.
-_EFFECTS = (0.3, 1.0, 2.0, 4.0, 8.0)
-_BEYOND = (0.3, 1.0, 3.0)
-_NOISE = (0.5, 1.0, 2.0, 4.0)
+# Standard deviations in points: of a factor's effect, of what a family has beyond its factors, and of the noise of a
+# pilot beside that of its score. Fitted to the scores of a dozen pilots they were often far too small, and the choice
+# missed effects of ten points (docs/results.md).
+EFFECT, BEYOND, NOISE = 2.5, 0.7, 1.5
 _ALIKE = 0.6  # correlation, for each factor that differs, of what families have beyond their factors
 DEPARTURE = 0.1  # points that each departure from the recipe is expected to cost, before any pilot
 
@@ -71,16 +70,6 @@ class FamilyModel:
     start: Family  # the recipe with its locks: effects are changes from it
     free: tuple[str, ...]  # the factors that are not locked
     observations: Observations
-    effect: float  # the chosen standard deviations, in points
-    beyond: float
-    noise: float
-
-    @classmethod
-    def fit(cls, start: Family, free: Sequence[str], observations: Observations) -> "FamilyModel":
-        """The model whose standard deviations make the observations most likely."""
-        grid = itertools.product(_EFFECTS, _BEYOND, _NOISE)
-        candidates = [cls(start, tuple(free), observations, *sizes) for sizes in grid]
-        return max(candidates, key=cls.log_likelihood) if len(observations) else candidates[len(candidates) // 2]
 
     def _codes(self, some: Sequence[Family]) -> NDArray[np.int64]:
         """(n, F): the value of each free factor, 0 where it is the start's."""
@@ -97,23 +86,17 @@ class FamilyModel:
     def _covariance(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> Numbers:
         differ = a[:, None, :] != b[None, :, :]
         # an effect is the difference of two values of a factor: each value has half of its variance
-        same = (~differ).sum(2) * self.effect**2 / 2
-        return _MEAN**2 + same + self.beyond**2 * _ALIKE ** differ.sum(2)
+        same = (~differ).sum(2) * EFFECT**2 / 2
+        return _MEAN**2 + same + BEYOND**2 * _ALIKE ** differ.sum(2)
 
     @property
     def _solved(self) -> tuple[NDArray[np.int64], Any, Numbers]:
         seen = self.observations
         codes = self._codes(seen.families)
-        noise = seen.errors + self.noise**2 * np.eye(len(seen))
+        noise = seen.errors + NOISE**2 * np.eye(len(seen))
         factor = linalg.cho_factor(self._covariance(codes, codes) + noise, lower=True)
         residual = seen.scores - self._prior_mean(codes)
         return codes, factor, residual
-
-    def log_likelihood(self) -> float:
-        """Of the observations."""
-        _, (lower, _), residual = self._solved
-        white = linalg.solve_triangular(np.tril(lower), residual, lower=True)
-        return float(-0.5 * white @ white - np.log(np.diag(lower)).sum())
 
     def predict(self, some: Sequence[Family]) -> tuple[Numbers, Numbers]:
         """The expected scores (n,) of families, and their covariance (n, n)."""
@@ -148,12 +131,12 @@ class FamilyModel:
         j = self.free.index(name)
         code = self._codes([replace(self.start, **{name: value})])[0, j]
         if not len(self.observations):
-            return -DEPARTURE, float(self.effect)
+            return -DEPARTURE, float(EFFECT)
         seen, factor, residual = self._solved
-        half = self.effect**2 / 2
+        half = EFFECT**2 / 2
         between = half * ((seen[:, j] == code).astype(float) - (seen[:, j] == 0))
         points = -DEPARTURE + between @ linalg.cho_solve(factor, residual)
-        variance = self.effect**2 - between @ linalg.cho_solve(factor, between)
+        variance = EFFECT**2 - between @ linalg.cho_solve(factor, between)
         return float(points), float(np.sqrt(max(variance, 0.0)))
 
 

@@ -8,10 +8,10 @@ import numpy as np
 from coviews.choosing.model import Effect, FamilyModel
 from coviews.policies.factors import FACTORS, Family, listed
 
-# Standard deviations by which a family must be better than the recipe to be taken. Where something must be chosen, the
-# best guess is what counts: with 1.0, choices from ten labels a class were 2 points worse in the study of docs/results.
-BEYOND_NOISE = 0.3
-AS_GOOD = 0.25  # standard deviations by which a simpler family may be worse than the best
+# Standard deviations by which a family must be better than the recipe to be taken: with more, choices from few labels
+# keep the recipe where it is far behind (docs/results.md)
+BEYOND_NOISE = 0.7
+AS_GOOD = 0.5  # standard deviations by which a simpler family may be worse than the best
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 import tyro
 
 import coviews
+from coviews.cli.help import ASKS, show_commands, show_help
 from coviews.errors import CoviewsError, one_line, unknown
 
 # the module of each command, imported when it is needed, as some wait for torch; or a function
@@ -67,13 +68,19 @@ def _run(arguments: list[str]) -> None:
     name = arguments[0]
     if not name.startswith("-") and name not in COMMANDS:
         raise unknown("command", name, COMMANDS)
+    if name in ASKS:
+        show_commands({command: _plain_function(command).__doc__ or "" for command in COMMANDS})
+        sys.exit(0)
+    if any(word in ASKS for word in arguments[1:]) and show_help(name, _function(name, arguments[1:]), arguments[1:]):
+        sys.exit(0)
     app, parsing = tyro.extras.SubcommandApp(), contextlib.ExitStack()
     for command in COMMANDS if name.startswith("-") else [name]:
         app.command(name=command)(_after(parsing.close, _function(command, arguments[1:])))
     with parsing:  # tyro draws a box around what is wrong
         box = parsing.enter_context(contextlib.redirect_stderr(io.StringIO()))
         try:
-            app.cli(prog="coviews", description=f"{coviews.__doc__} (--version tells which this is.)", args=arguments)
+            words = ["--help" if word in ASKS else word for word in arguments]
+            app.cli(prog="coviews", description=coviews.__doc__, args=words)
         except SystemExit:
             parsing.close()
             if box.getvalue():
@@ -106,18 +113,24 @@ def _unboxed(box: str, command: str) -> str:
     similar = [line.split()[0] for section in more for line in section if line.startswith("--")]
     text = " ".join(wrong).replace("__tyro-dummy-inner__.", "").rstrip(".")
     hint = f"did you mean {similar[0]}? " if similar and "nrecognized" in text else ""
-    return f"{text}: {hint}coviews {'' if command.startswith('-') else f'{command} '}--help shows all"
+    return f"{text}: {hint}coviews {'' if command.startswith('-') else f'{command} '}--help-all shows all"
 
 
 def _function(command: str, arguments: list[str]) -> Callable[..., None]:
     """The command's function; its options start from what a preset, a file or a run says, where it takes settings."""
+    function, place = _plain_function(command), COMMANDS[command]
+    if not isinstance(place, str):
+        return function
+    start = getattr(importlib.import_module(place), "starting_options", {}).get(command)
+    return function if start is None else functools.partial(function, settings=start(arguments))
+
+
+def _plain_function(command: str) -> Callable[..., None]:
     place = COMMANDS[command]
     if not isinstance(place, str):
         return place
-    module = importlib.import_module(place)
-    function: Callable[..., None] = getattr(module, f"{command}_command")
-    start = getattr(module, "starting_options", {}).get(command)
-    return function if start is None else functools.partial(function, settings=start(arguments))
+    function: Callable[..., None] = getattr(importlib.import_module(place), f"{command}_command")
+    return function
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

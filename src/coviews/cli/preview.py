@@ -22,10 +22,10 @@ from coviews.ops.space import STANDARD, standard_space
 from coviews.ops.space import space as make_space
 from coviews.pictures.drawing import check_picture, save_picture
 from coviews.pictures.view_sheet import contact_sheet
-from coviews.policies.factors import FamilySource, is_family, named_family
-from coviews.policies.fixed import fitted_source, operations_left_out, view_source
-from coviews.policies.learned import load_policy
+from coviews.policies.factors import FamilySource, is_family
+from coviews.policies.fixed import ViewSourceKeywords, fitted_source, operations_left_out, view_source
 from coviews.policies.limits import view_limits
+from coviews.policies.named import named_source
 from coviews.policies.subpolicy import ViewSource
 
 _LONGEST_SIDE = 1024  # pixels of an image: a sheet shows no more
@@ -66,7 +66,7 @@ def preview_command(
     cap: Text = None,
     view_size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
 ) -> None:
-    """Make a contact sheet: images, pairs of their views, and what was done to each.
+    """Draw views of your images on a sheet, with what was done to each.
 
     Args:
         data: A folder of images, an image file, or 'shapes' (built in; 'shapes:2000' for as many).
@@ -147,7 +147,7 @@ def preview_command(
 
 
 def _source(views: str, magnitude: int | None, space: str | None) -> ViewSource:
-    options: dict[str, object] = {}
+    options: ViewSourceKeywords = {}
     if not views.endswith(".safetensors") and not is_family(views):
         view_source(views)  # an unknown name is the first error to report
     if magnitude is not None:
@@ -158,9 +158,7 @@ def _source(views: str, magnitude: int | None, space: str | None) -> ViewSource:
         if views not in ("random", "uniform"):
             raise CoviewsError(f"--space is an option of --views random and uniform, not of {views!r}")
         options["space_name"] = space
-    if is_family(views):
-        return named_family(views).source()
-    return load_policy(views) if views.endswith(".safetensors") else view_source(views, **options)
+    return named_source(views, **options)
 
 
 def _captions(images: ImageSet, indices: NDArray[np.int64]) -> list[str]:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -20,6 +20,7 @@ from coviews.comparison.results import Results, collect, read_results
 from coviews.comparison.standings import Rows, main_measure, scores, standings
 from coviews.comparison.verdict import winner_sentence
 from coviews.comparison.workers import Workers
+from coviews.console.option_types import CompareKeywords
 from coviews.console.options import replaced
 from coviews.console.progress import Display, duration
 from coviews.errors import CoviewsError
@@ -66,7 +67,7 @@ def compare(
     *,
     settings: PretrainSettings | None = None,
     options: CompareOptions | None = None,
-    **changes: Any,
+    **changes: Unpack[CompareKeywords],
 ) -> Comparison:
     """Train with each view source and each seed, judge all by one protocol, and write a table, charts and a page.
 
@@ -80,14 +81,15 @@ def compare(
         changes: fields of `CompareOptions` (`views` may be a list, `variants` a mapping of names to settings), and
             fields of `PretrainSettings`.
     """
-    own = {f.name: changes.pop(f.name) for f in dataclasses.fields(CompareOptions) if f.name in changes}
+    shared: dict[str, Any] = {**changes}
+    own = {f.name: shared.pop(f.name) for f in dataclasses.fields(CompareOptions) if f.name in shared}
     if own.get("views") is not None and not isinstance(own["views"], str):
         own["views"] = ",".join(own["views"])
     mapping = own.pop("variants") if isinstance(own.get("variants"), Mapping) else None
     o = replaced(options or CompareOptions(), own)
     if data is not None:
-        changes["data"] = str(data)
-    base = (settings or PretrainSettings()).replaced(**changes)
+        shared["data"] = str(data)
+    base = (settings or PretrainSettings()).replaced(**shared)
     variants = _variants(base, o, mapping)
     probed = {"data": o.probe_data, "test_data": o.probe_test_data}
     judged_on = {name: {k: str(v) for k, v in probed.items() if v is not None} for name in variants}

@@ -125,7 +125,7 @@ class _Metrics(OpenSchema):
 
     kind: Name
     epoch: float = 0.0
-    time: _Time = _Time()
+    time: _Time = msgspec.field(default_factory=_Time)
     knn: float | None = None
     rankme: float | None = None
 

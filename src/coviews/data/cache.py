@@ -195,6 +195,6 @@ def _free_memory() -> int | None:
 def _memory_of_container() -> int | None:
     """The memory limit of the container, if there is one."""
     try:
-        return int(Path("/sys/fs/cgroup/memory.max").read_text())
+        return int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
     except (OSError, ValueError):  # "max" means no limit
         return None

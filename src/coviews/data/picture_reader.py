@@ -1,5 +1,6 @@
 """Reading one picture with Pillow: its size without decoding it, and its pixels."""
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
@@ -16,6 +17,9 @@ _GREY_MODES = ("1", "L", "LA", "La", *_DEEP_MODES)
 _NOT_DECODED = ("EPS", "MPEG")  # a program for Ghostscript, and films
 _COMMON = ("JPEG", "PNG")
 _TURNED = (5, 6, 7, 8)  # EXIF orientations that swap width and height
+
+
+warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # there is a limit of our own
 
 
 class Header(NamedTuple):

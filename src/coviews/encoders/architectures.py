@@ -147,11 +147,21 @@ def check_encoder(encoder: nn.Module, image_size: tuple[int, int], channels: int
     except Exception as error:  # libraries raise anything
         raise CoviewsError(f"{refusal}: {_first_line(error)}") from error
     if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != 2 or out.shape[1] < 1:
-        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        raise CoviewsError(f"the encoder {name!r} must give a vector for each image, (2, D) for two, but gives {got}")
+        raise CoviewsError(
+            f"the encoder {name!r} must give a vector for each image, (2, D) for two, but gives {described(out)}"
+        )
     if not out.isfinite().all():  # the mean of an empty feature map, for one
         raise CoviewsError(f"{refusal}: its features are not finite; larger images or another encoder may help")
     return out.shape[1]
+
+
+def described(output: Any) -> str:
+    """What an encoder gave, for an error; for several tensors, what to do about it."""
+    if isinstance(output, Tensor):
+        return str(tuple(output.shape))
+    names = ", ".join(map(str, output)) if isinstance(output, Mapping) else ""
+    kind = f"{type(output).__name__}{f' ({names})' if names else ''}"
+    return f"{kind}: wrap it in a module whose forward returns one tensor of it"
 
 
 def _torchvision_resnet(name: str, size: tuple[int, int], channels: int) -> nn.Module:
@@ -190,6 +200,19 @@ def _timm_model(name: str, size: tuple[int, int], channels: int) -> nn.Module:
         raise CoviewsError(
             f"timm cannot make {short!r} for images of {size[0]}x{size[1]}x{channels}: {_first_line(error)}"
         ) from error
+
+
+def timm_takes_size(name: str, size: tuple[int, int], channels: int) -> bool:
+    """Whether a model of timm is made for images of one size; most convolutional networks take every size."""
+    import_torchvision()
+    import timm
+
+    try:
+        img_size = size[0] if size[0] == size[1] else size
+        timm.create_model(name, pretrained=False, num_classes=0, in_chans=channels, img_size=img_size)
+    except TypeError:
+        return False
+    return True
 
 
 def _unknown_encoder(name: str, torchvision_names: list[str]) -> CoviewsError:

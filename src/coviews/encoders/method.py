@@ -6,7 +6,7 @@ from torch import nn
 from coviews.data.cache import in_words, memory_for_images
 from coviews.data.load import ImageSet
 from coviews.encoders.architectures import WEIGHT_COPIES, check_encoder, make_encoder
-from coviews.encoders.file import load_encoder
+from coviews.encoders.initial import start_from
 from coviews.errors import CoviewsError
 from coviews.methods.known import make_method
 from coviews.methods.method import Method
@@ -24,7 +24,7 @@ def build_method(settings: PretrainSettings, images: ImageSet, module: nn.Module
     for size in sizes - {(height, width)}:
         check_encoder(encoder, size, channels, s.encoder)
     if s.init_from is not None:
-        load_encoder(s.init_from, into=encoder).train()
+        start_from(s.init_from, encoder, s.encoder, (height, width), channels, download=s.download)
     _check_memory(s, features)
     return make_method(s.method, encoder, features, seed=s.seed)
 

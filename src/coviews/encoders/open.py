@@ -79,14 +79,23 @@ def open_encoder(
     if path.is_file():
         return _of_file(path, architecture, size)
     name = str(source)
-    if path.suffix in (".pt", ".pth", ".safetensors") or ("/" in name and not re.fullmatch("timm/[^/]*", name)):
+    if is_file_name(name):
         raise CoviewsError(f"there is no run or file {source}")
     return _published(name, size or _FULL, download)
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a text must be the name of a file or folder, rather than that of an encoder."""
+    return Path(name).suffix in (".pt", ".pth", ".safetensors") or (
+        "/" in name and re.fullmatch("timm/[^/]*", name) is None
+    )
 
 
 def _of_run(path: Path) -> OpenedEncoder:
     if (path / "encoder.safetensors").exists():
         return _of_coviews(path / "encoder.safetensors", path)
+    if is_encoder_of_run(path / "model.safetensors"):  # as `export --format huggingface` writes it
+        return _of_coviews(path / "model.safetensors", None)
     run = Run.open(path, writes=False)
     if not run.checkpoint.exists():
         raise CoviewsError(f"the run {path} has no checkpoint yet: wait, or continue it with --resume")
@@ -130,17 +139,12 @@ def _needs_python(source: Path) -> CoviewsError:
 
 
 def _of_file(file: Path, architecture: str | None, size: int | None) -> OpenedEncoder:
-    if file.suffix == ".safetensors":
-        with open_weights(file, "file of weights") as content:
-            ours = content.has_description
-        if ours:
-            return _of_coviews(file, file.parent if (file.parent / "config.yaml").exists() else None)
-        weights: Any = read_tensors(file)
-    else:
-        weights = read_pickled(file, "file of weights")
+    if is_encoder_of_run(file):
+        return _of_coviews(file, file.parent if (file.parent / "config.yaml").exists() else None)
+    weights = read_weights(file)
     if architecture is None:
         raise CoviewsError(f"{file} does not say of which encoder it is: give --architecture, such as resnet50")
-    weights = _bare(weights, file)
+    weights = bare_weights(weights, file)
     channels = next((v.shape[1] for v in weights.values() if v.ndim == 4), 3)
     if size is None:
         stem = weights.get("conv1.weight")
@@ -152,7 +156,20 @@ def _of_file(file: Path, architecture: str | None, size: int | None) -> OpenedEn
     return OpenedEncoder(encoder, architecture, None, channels, None)
 
 
-def _bare(weights: Any, file: Path) -> dict[str, torch.Tensor]:
+def is_encoder_of_run(file: Path) -> bool:
+    """Whether a file is an encoder of a run."""
+    if file.suffix != ".safetensors" or not file.exists():
+        return False
+    with open_weights(file, "file of weights") as content:
+        return content.has_description
+
+
+def read_weights(file: Path) -> Any:
+    """What a file of weights holds; no code in it is executed."""
+    return read_tensors(file) if file.suffix == ".safetensors" else read_pickled(file, "file of weights")
+
+
+def bare_weights(weights: Any, file: str | Path) -> dict[str, torch.Tensor]:
     """The weights of the backbone under its own names: without the prefixes of wrappers, and without heads."""
     for key in ("state_dict", "model", "teacher"):
         if isinstance(weights, dict) and isinstance(weights.get(key), dict):
@@ -168,8 +185,19 @@ def _bare(weights: Any, file: Path) -> dict[str, torch.Tensor]:
 
 
 def _published(name: str, size: int, download: bool) -> OpenedEncoder:
+    check_published(name, download, size)
+    model = published_model(name)
+    if name.startswith("timm/"):
+        normalisation = (tuple(model.default_cfg["mean"]), tuple(model.default_cfg["std"]))
+        return OpenedEncoder(model.eval(), name, None, 3, normalisation)
+    model.feature_count, model.fc = model.fc.in_features, nn.Identity()
+    return OpenedEncoder(model.eval(), name, None, 3, IMAGENET)
+
+
+def check_published(name: str, download: bool, size: int = _FULL) -> None:
+    """Raise an error if there are no published weights of this name, or they may not be fetched."""
     try:
-        encoder = make_encoder(name, size, 3)
+        make_encoder(name, size, 3)
     except CoviewsError as error:
         raise CoviewsError(f"there is no run or file {name!r}; as the name of an encoder: {error}") from error
     if name in WIDTHS:
@@ -178,17 +206,24 @@ def _published(name: str, size: int, download: bool) -> OpenedEncoder:
         raise CoviewsError(
             f"{name} is the name of an encoder: add --download for its published weights, or give a run or a file"
         )
+
+
+def published_model(name: str, image_size: tuple[int, int] | None = None, channels: int = 3) -> Any:
+    """A model with its published weights; one of timm for such images, where they are given."""
     torchvision = import_torchvision()
     try:
-        if name.startswith("timm/"):
-            import timm
+        if not name.startswith("timm/"):
+            return torchvision.models.get_model(name, weights="DEFAULT")
+        import timm
 
-            model: Any = timm.create_model(name.removeprefix("timm/"), pretrained=True, num_classes=0)
-            normalisation = (tuple(model.default_cfg["mean"]), tuple(model.default_cfg["std"]))
-            return OpenedEncoder(model.eval(), name, None, 3, normalisation)
-        model = torchvision.models.get_model(name, weights="DEFAULT")
+        short = name.removeprefix("timm/")
+        plain: dict[str, Any] = {"pretrained": True, "num_classes": 0, "in_chans": channels}
+        if image_size is None:
+            return timm.create_model(short, **plain)
+        height, width = image_size
+        try:
+            return timm.create_model(short, img_size=height if height == width else image_size, **plain)
+        except TypeError:  # most convolutional networks take every size, and no such argument
+            return timm.create_model(short, **plain)
     except Exception as error:  # no network, no weights of that name
         raise CoviewsError(f"cannot fetch weights of {name}: {str(error).splitlines()[0]}") from error
-    model.fc = nn.Identity()
-    model.feature_count = encoder.feature_count
-    return OpenedEncoder(model.eval(), name, None, 3, IMAGENET)

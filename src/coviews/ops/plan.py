@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from coviews.boundary.json_text import parse_json
 from coviews.boundary.schema import Count, Name, Schema
 from coviews.errors import CoviewsError
+from coviews.ops.generators import AnyGenerator, numpy_generator
 from coviews.ops.placement import Placement
 from coviews.ops.space import Space, space
 
@@ -109,14 +110,16 @@ class Plan:
         source: "ViewSource | Subpolicies",
         n: int,
         image_size: Size,
-        generator: np.random.Generator,
+        generator: AnyGenerator,
         placement: Placement | None = None,
         sizes: tuple[Size, ...] = (),
     ) -> "Plan":
         """A plan for n images: operations by a view source, or given ones; crops, flips and turns by the placement.
 
-        A source that prefers some crops to others (`chooses_crops`) chooses among what the placement draws.
+        A source that prefers some crops to others (`chooses_crops`) chooses among what the placement draws. The
+        generator is NumPy's or torch's; workers of a DataLoader draw different plans from copies of the same one.
         """
+        generator = numpy_generator(generator)
         if getattr(source, "chooses_crops", False):
             chosen: Plan = source.draw_plan(n, image_size, generator, placement, sizes)  # type: ignore[union-attr]
             return chosen
@@ -159,6 +162,11 @@ class Plan:
     def __len__(self) -> int:
         return len(self.ops)
 
+    def __repr__(self) -> str:
+        height, width = self.image_size
+        counts = f"{self.views} views, {self.steps} steps"
+        return f"Plan({len(self):,} images of {height} x {width}, {counts}, space {self.space.name!r})"
+
     def __getitem__(self, index: Any) -> "Plan":
         """The plan of some images: a slice, an index array or a mask."""
         return replace(self, **{name: getattr(self, name)[index] for name in _ARRAYS})
@@ -177,7 +185,7 @@ class Plan:
 
     def with_views(self, views: NDArray[np.integer]) -> "Plan":
         """The same images with some views of each, which all have one size: (B, K), the indices of its views."""
-        arrays = {}
+        arrays: dict[str, Any] = {}
         for name in _ARRAYS:
             array: NDArray[Any] = getattr(self, name)
             indices = views.reshape(*views.shape, *(1,) * (array.ndim - 2))

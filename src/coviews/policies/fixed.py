@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict, Unpack
 
 import msgspec
 import numpy as np
@@ -132,15 +132,27 @@ def view_sources_table() -> tuple[list[str], list[list[str]]]:
     return ["name", "what it draws"], rows
 
 
-def view_source(name: str, **options: object) -> ViewSource:
+class ViewSourceKeywords(TypedDict, total=False):
+    """The options of the fixed view sources; each has some of them."""
+
+    views: int
+    steps: int
+    p: float
+    space_name: str
+    magnitude: int
+    jitter: float
+    grey: float
+
+
+def view_source(name: str, **options: Unpack[ViewSourceKeywords]) -> ViewSource:
     """A fixed view source by name, such as `view_source("randaugment", magnitude=15)`."""
     if name not in FIXED:
         raise unknown("view source", name, FIXED)
     allowed = inspect.signature(FIXED[name]).parameters
-    for option in options:
+    for option, value in options.items():
         if option not in allowed:
             raise unknown(f"option of {name!r}", option, allowed)
-        _check_option(option, options[option])
+        _check_option(option, value)
     return FIXED[name](**options)
 
 

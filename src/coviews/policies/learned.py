@@ -75,6 +75,9 @@ class Policy:
         )
         return cls(space, network, p)
 
+    def __repr__(self) -> str:
+        return f"Policy({self.kind}, {self.views} views, {self.steps} steps, p={self.p:g}, {self.space!r})"
+
     @property
     def kind(self) -> str:
         """`coviews`: each view is drawn given those before it; `indepviews`: without."""

@@ -66,6 +66,10 @@ class Subpolicies:
     def __len__(self) -> int:
         return len(self.ops)
 
+    def __repr__(self) -> str:
+        counts = f"{self.views} views, {self.steps} steps"
+        return f"Subpolicies({len(self):,} images, {counts}, space {self.space.name!r}, p={self.p:g})"
+
     def __getitem__(self, index: Any) -> "Subpolicies":
         """The subpolicies of some images: an integer, a slice, an index array or a mask."""
         if isinstance(index, (int, np.integer)):

@@ -136,6 +136,9 @@ class TiltedPolicy:
     statistics: dict[str, Any] = field(default_factory=dict)  # how it was learned, as plain JSON
     p: float = field(default=1.0, init=False)  # the probability of a step: which ones are applied is already drawn
 
+    def __repr__(self) -> str:
+        return f"TiltedPolicy({self.kind}, prior {type(self.prior).__name__}, {self.space!r})"
+
     def __post_init__(self) -> None:
         if self.kind not in COOPERATIVE:
             raise unknown("kind of policy", self.kind, COOPERATIVE)

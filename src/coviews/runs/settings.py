@@ -3,10 +3,11 @@
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 import tyro
 
+from coviews.console.option_types import SettingsKeywords
 from coviews.console.options import Number, Text
 from coviews.data.formats import data_help
 from coviews.data.levels import MAX_PIXELS
@@ -18,10 +19,11 @@ from coviews.ops.operations import PixelType
 from coviews.ops.placement import CROPS, Placement
 from coviews.ops.space import SPACES, STANDARD, standard_space
 from coviews.policies.factors import FAMILIES, OPERATIONS, RECIPE, Family, is_family, named_family, with_locks
-from coviews.policies.fixed import FIXED, takes_option, view_source
+from coviews.policies.fixed import FIXED, ViewSourceKeywords, takes_option, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
+from coviews.runs.leaves import changed_leaves, differing_leaves
 from coviews.runs.settings_checks import check_hard_views, check_numbers, check_search, check_views
 from coviews.searching.loss_table import TableSettings
 from coviews.searching.settings import SearchSettings
@@ -62,8 +64,8 @@ class PretrainSettings:
     depth: int | None = None
     """Bits of a level of images that have more than 8: 16 (the default) or 8."""
     frames: str | None = None
-    """How files of several pages are read: channels (all pages as channels of one image), middle (the middle page) or
-    each (each page an image); by default channels where the file calls them so, else middle."""
+    """How files with several pages are read: channels (pages are channels), middle (the middle page) or each (each
+    page is an image); by default channels if the file says so, otherwise middle."""
     max_pixels: int = MAX_PIXELS
     """Pixels of an image file: larger JPEG files are decoded reduced, other larger files are skipped."""
     show_channels: str | None = None
@@ -77,7 +79,7 @@ class PretrainSettings:
     data_root: Path = Path("data")
     """Where known sets are, or are downloaded to."""
     download: bool = False
-    """Fetch a known set that is not there."""
+    """Fetch a known set that is not there, or published weights for --init-from."""
     cache: Path | None = None
     """Where images that do not fit into memory are kept decoded; by default the user's cache folder."""
 
@@ -90,13 +92,14 @@ class PretrainSettings:
     """What it predicts, with commas between: colour, crop, flip (turns too), other (rotations, blur, ...), or all."""
     encoder: str = "resnet18"
     """resnet8 and resnet8x2 (small), any torchvision ResNet, or timm/NAME."""
-    init_from: Path | None = None
-    """Start from the encoder of another run: its folder, or its encoder.safetensors."""
+    init_from: Text = None
+    """Start from trained weights: the folder of a run, an encoder.safetensors, a state dict from elsewhere (.pt, .pth,
+    .safetensors), or the name of the encoder for its published weights (with --download)."""
 
     views: str = DEFAULT_VIEWS
-    """Who chooses the views: coviews, indepviews, random, uniform, randaugment, trivialaugment, simclr, hardviews, the
-    file of a learned policy (.safetensors), a family of views (recipe, cropflip, a line such as 'crop small, mirror,
-    light', or the file that choose writes, .yaml), or choose: find out first, as coviews choose does."""
+    """How views are made: a family (recipe, cropflip, a line such as 'crop small, mirror, light', or a .yaml file that
+    coviews choose wrote), choose (find a family first), coviews or indepviews (learned), hardviews, random, uniform,
+    randaugment, trivialaugment, simclr, or the file of a learned policy (.safetensors)."""
     magnitude: int = 9
     """RandAugment's, 0 to 30."""
     hard_source: str = "simclr"
@@ -104,47 +107,41 @@ class PretrainSettings:
     hard_views: int = 4
     """How many views of an image pass the encoder, which then chooses a pair; 2 for no such pass."""
     hard_crops: int = 0
-    """How many views of an image are drawn, of which those with the hardest crops are made and pass the encoder:
-    --hard-views of them. It costs no pass. 0 for no such choice."""
+    """How many views of an image are drawn; --hard-views of them, with the hardest crops, are made. 0 for no choice."""
     hard_scale: float = 1.0
     """The share of their resolution at which views are compared by the encoder, such as 0.5: a quarter of its work."""
     crop: Text = None
-    """How parts are cut out of the image, after the operations: random, joint (the two parts have very different areas
-    more often), or none. By default as the views say, or random."""
+    """How views are cropped: random, joint (the areas of the two crops differ more) or none; by default as --views."""
     crop_area: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH")] = None
-    """The least and largest area of such a part, as shares; by default as the views say, or 0.2 and 1."""
+    """The smallest and largest area of a crop, as shares of the image; by default as --views says, or 0.2 and 1."""
     flip: Number = None
-    """The probability that a view is mirrored left to right; by default as the views say, or 0.5. 0 where images have
-    a left and a right."""
+    """Probability of a mirror image, left to right; by default as --views says, or 0.5. 0 if left and right differ."""
     flip_vertical: Number = None
-    """The probability that a view is turned upside down by a mirror, for images without an up; by default as the views
-    say, or 0."""
+    """Probability of a mirror image, top to bottom, for images without an up; by default as --views says, or 0."""
     quarter_turns: Number = None
-    """The probability that a view is turned by 90, 180 or 270 degrees, for images without an up; by default as the
-    views say, or 0."""
+    """Probability of a turn by 90, 180 or 270 degrees, for images without an up; by default as --views says, or 0."""
     matters: Text = None
-    """What views must not change, with commas between: colour, orientation, brightness, detail, position, or factors
-    of views (crop, mirror, turns, tilt, light, colour, tone, grey, blur, cutout)."""
+    """What views must not change, separated by commas: colour, orientation, brightness, detail, position, or single
+    factors (crop, mirror, turns, tilt, light, colour, tone, grey, blur, cutout)."""
     ignores: Text = None
-    """What a family of views must change, as it does not matter in these images; named as for --matters."""
+    """What a family of views must change, because it does not matter in these images; the words of --matters."""
     forbid: Text = None
     """Operations that never occur, such as Invert,Solarize."""
     cap: Text = None
-    """Operations with the strongest value that may occur: Rotate=10,Brightness=1.2 for -10 to 10 degrees and
-    0.8 to 1.2."""
+    """The strongest value of operations: Rotate=10,Brightness=1.2 allows -10 to 10 degrees and 0.8 to 1.2."""
     view_size: int | None = None
     """The side of the views in pixels, if not that of the stored images (--size)."""
     views_global: int = 2
-    """Views of each image. More than two need a method that learns from them (simclr, dino), and views that are not
-    learned."""
+    """Views of each image. More than two work with simclr and dino, and with views that are not learned."""
     views_local: int = 0
     """Further views of each image that are smaller and show a small part of it (multi-crop)."""
     local_size: int | None = None
     """The side of local views in pixels; by default 3/7 of that of the others, at least 8."""
     local_area: tuple[float, float] = LOCAL_AREA
-    """The least and largest area of local views, as shares of the image."""
+    """The smallest and largest area of local views, as shares of the image."""
 
     epochs: int = 200
+    """Passes over all images."""
     batch_size: int = 256
     """Pairs in a step, over all devices."""
     lr: float = 0.03
@@ -152,7 +149,9 @@ class PretrainSettings:
     lr_warmup_epochs: int = 10
     """The learning rate rises for so long, and then falls as a cosine; at most a tenth of all epochs."""
     weight_decay: float = 5e-4
+    """Of the optimiser, SGD."""
     sgd_momentum: float = 0.9
+    """Of the optimiser, SGD."""
     seed: int = 0
     """Everything that is drawn comes from it: the same seed gives the same run."""
 
@@ -163,9 +162,8 @@ class PretrainSettings:
     queue_p: float = 0.6
     """The newest policy's share (before normalisation); each older one has 1 - p of the one after it."""
     space: str | None = None
-    """Which operations learned, uniform and random views have: all (the default), channels (the default for images
-    that are not grey or coloured of 8 bits), autoaugment (the paper's), simclr, simclr-wide, randaugment or
-    trivialaugment."""
+    """The operations of learned, uniform and random views: all (the default; channels for images that are not 8-bit
+    grey or colour), autoaugment (the paper's), simclr, simclr-wide, randaugment or trivialaugment."""
     search: SearchSettings = field(default_factory=TableSettings)
 
     knn_every: int = 10
@@ -173,6 +171,7 @@ class PretrainSettings:
     report: bool = True
     """Write report.html at the end: what was trained and learned, as a page."""
     tensorboard: bool = True
+    """Write the metrics for TensorBoard too."""
     wandb: bool = False
     """Log to Weights & Biases too (needs the package wandb)."""
     trackio: bool = False
@@ -218,6 +217,9 @@ class PretrainSettings:
             )
         if self.learns_views:
             check_search(self)
+
+    def __repr__(self) -> str:
+        return f"PretrainSettings({', '.join(changed_leaves(self, PretrainSettings()))})"
 
     def _check_limits(self) -> None:
         limits = self.limits
@@ -324,9 +326,10 @@ class PretrainSettings:
     def first_source(self) -> ViewSource:
         """Who makes the views before a policy is learned."""
         name = self.search.first_source
-        return self.named_source(name, **({"steps": self.search.steps} if name == "randaugment" else {}))
+        steps: ViewSourceKeywords = {"steps": self.search.steps} if name == "randaugment" else {}
+        return self.named_source(name, **steps)
 
-    def named_source(self, name: str, **options: Any) -> ViewSource:
+    def named_source(self, name: str, **options: Unpack[ViewSourceKeywords]) -> ViewSource:
         """A view source that is not learned, within the limits.
 
         A fixed one has these settings' operations, steps and strength where it has a choice of them.
@@ -334,9 +337,9 @@ class PretrainSettings:
         if name.endswith(".safetensors"):
             return self.limits.source(load_policy(name))
         if name not in FIXED:
-            return self.limits.source(_family(name).source(**options))
+            return self.limits.source(_family(name).source(options.get("views", 2)))
         if takes_option(name, "space_name"):
-            options |= {"steps": self.search.steps, "space_name": self.space_name}
+            options["steps"], options["space_name"] = self.search.steps, self.space_name
         if takes_option(name, "p"):
             options["p"] = self.search.p
         if takes_option(name, "magnitude"):
@@ -352,7 +355,7 @@ class PretrainSettings:
         """How many searches the whole run makes."""
         return sum(self.searches_at(epoch) for epoch in range(1, self.epochs + 1))
 
-    def replaced(self, **changes: Any) -> "PretrainSettings":
+    def replaced(self, **changes: Unpack[SettingsKeywords]) -> "PretrainSettings":
         """The same with other choices.
 
         A method or a search can be given by its name; the options of the method stand beside the other choices:
@@ -364,9 +367,8 @@ class PretrainSettings:
 
     def differences(self, other: "PretrainSettings") -> dict[str, tuple[Any, Any]]:
         """The choices that differ and change what comes out, by name: mine and the other's."""
-        mine, theirs = leaves(self.settled()), leaves(other.settled())
-        names = [name for name in {**mine, **theirs} if name not in OF_THE_MACHINE]
-        return {n: (mine.get(n), theirs.get(n)) for n in names if mine.get(n) != theirs.get(n)}
+        found = differing_leaves(self.settled(), other.settled())
+        return {name: values for name, values in found.items() if name not in OF_THE_MACHINE}
 
     def settled(self) -> "PretrainSettings":
         """The same with nothing left to defaults that depend on other choices, and may be others tomorrow."""
@@ -382,17 +384,6 @@ class PretrainSettings:
             self, space=self.space_name, crop=p.crop, crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical,
             quarter_turns=p.quarter_turns, **named,
         )  # fmt: skip
-
-
-def leaves(settings: Any, prefix: str = "") -> dict[str, Any]:
-    """Every single choice by its full name, such as search.reward.threshold; a method or search by its name too."""
-    values: dict[str, Any] = {}
-    if hasattr(settings, "name"):
-        values[prefix.rstrip(".")] = settings.name
-    for f in dataclasses.fields(settings):
-        value, name = getattr(settings, f.name), prefix + f.name
-        values |= leaves(value, f"{name}.") if dataclasses.is_dataclass(value) else {name: value}
-    return values
 
 
 def _family(name: str) -> Family:

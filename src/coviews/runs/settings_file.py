@@ -167,6 +167,8 @@ def _checked(value: Any, hint: Any, name: str) -> Any:
         raise CoviewsError(f"{name} must not have a null character in it")
     elif hint is Path and isinstance(value, str | os.PathLike):
         return Path(value)
+    elif hint is str and isinstance(value, os.PathLike):
+        return os.fspath(value)
     elif hint is str and name == "subset" and type(value) is int:
         return str(value)
     elif hint in (bool, int, str) and type(value) is hint:

@@ -14,6 +14,7 @@ from coviews.ops.plan import Plan
 from coviews.policies.differences import StandardDifferences
 
 REFERENCE = 4096  # images of the plan by which differences are standardised
+FEWEST = 10  # differences: of fewer, each counts as much as of so many, or their steps would be too large
 
 
 class Keeping:
@@ -42,7 +43,7 @@ class Keeping:
         self.sums = self.sums.to(fabric.device)
 
     def loss(self, losses: Losses, plan: Plan) -> Tensor:
-        """The mean squared error of this process's pairs; adds to the epoch's sums.
+        """The mean squared error of this process's pairs, over all differences; adds to the epoch's sums.
 
         Args:
             losses: those of the method, with the features of the views.
@@ -57,7 +58,7 @@ class Keeping:
         with torch.no_grad():
             sums = torch.stack([errors, differences.square().mean(0)])
             self.sums += gathered(sums[None]).mean(0)
-        return errors.mean()
+        return errors.sum() / max(len(errors), FEWEST)
 
     def end_epoch(self) -> dict[str, float]:
         """The share of each difference's variance that was predicted in this epoch; begins a new one."""

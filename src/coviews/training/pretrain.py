@@ -6,12 +6,13 @@ queue, and train on the views that the queue makes.
 
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from coviews.console.option_types import PretrainKeywords
 from coviews.console.progress import Display
 from coviews.encoders.pixels import to_tensors
 from coviews.errors import CoviewsError
@@ -38,9 +39,9 @@ def pretrain(
     resume: str | Path | None = None,
     overwrite: bool = False,
     progress: bool = True,
-    **options: Any,
+    **options: Unpack[PretrainKeywords],
 ) -> Pretrained:
-    """Train an encoder on images without labels, and learn the views on the way.
+    """Train an encoder on images, without labels.
 
     Args:
         data: anything that `load_images` takes, a torch Dataset of images too; without it the built-in images are
@@ -53,12 +54,13 @@ def pretrain(
         options: fields of `PretrainSettings`, and options of the method.
     """
     module = encoder if isinstance(encoder, nn.Module) else None
+    changes: dict[str, Any] = {**options}
     if encoder is not None:
-        options["encoder"] = encoder if isinstance(encoder, str) else f"module {type(encoder).__name__}"
+        changes["encoder"] = encoder if isinstance(encoder, str) else f"module {type(encoder).__name__}"
     if data is not None:
-        options["data"] = name_of_data(data)
+        changes["data"] = name_of_data(data)
     folder = Path(resume) if resume is not None else None
-    settings = final_settings(settings, folder, options, demo=data is None)
+    settings = final_settings(settings, folder, changes, demo=data is None)
     fabric = make_fabric(settings)
     with torch.random.fork_rng(), Display(progress and fabric.is_global_zero) as display:
         images = settings.data if data is None or isinstance(data, str | Path) else data
