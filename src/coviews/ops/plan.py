@@ -177,7 +177,7 @@ class Plan:
 
     def with_views(self, views: NDArray[np.integer]) -> "Plan":
         """The same images with some views of each, which all have one size: (B, K), the indices of its views."""
-        arrays = {}
+        arrays: dict[str, Any] = {}
         for name in _ARRAYS:
             array: NDArray[Any] = getattr(self, name)
             indices = views.reshape(*views.shape, *(1,) * (array.ndim - 2))
