@@ -20,7 +20,7 @@ def build_method(settings: PretrainSettings, images: ImageSet, module: nn.Module
     features = check_encoder(encoder, (height, width), channels, s.encoder)
     sizes = {*s.view_sizes, *s.local_sizes((height, width))}
     if s.views == "hardviews":
-        sizes.add(s.hard_size(s.view_sizes[0] if s.view_sizes else (height, width)))
+        sizes.add(compared_size(s.view_sizes[0] if s.view_sizes else (height, width), s.hard_scale))
     for size in sizes - {(height, width)}:
         check_encoder(encoder, size, channels, s.encoder)
     if s.init_from is not None:
@@ -40,3 +40,9 @@ def _check_memory(settings: PretrainSettings, features: int) -> None:
             f"{settings.method.name} with these options has {count:,} parameters besides the encoder, which need "
             f"{in_words(need)} of memory, and {in_words(memory)} are free: give a smaller --projector"
         )
+
+
+def compared_size(view_size: tuple[int, int], scale: float) -> tuple[int, int]:
+    """The height and width at which hard views of this height and width are compared."""
+    height, width = (max(1, round(scale * side)) for side in view_size)
+    return height, width

@@ -288,11 +288,6 @@ class PretrainSettings:
             return self.search.first_source
         return self.hard_source if self.views == "hardviews" else self.views
 
-    def hard_size(self, view_size: tuple[int, int]) -> tuple[int, int]:
-        """The height and width at which hardviews compares views of this height and width."""
-        height, width = (max(1, round(self.hard_scale * side)) for side in view_size)
-        return height, width
-
     @property
     def view_sizes(self) -> tuple[tuple[int, int], ...]:
         """The height and width of each view that is not local; empty if those of the images."""

@@ -36,8 +36,7 @@ class CropEffects:
     def solved(self) -> Numbers:
         """The effect of each bin of each feature."""
         with one_blas_thread():
-            effects = np.linalg.solve(self.gram + RIDGE * np.eye(_BINS), self.right)
-        return np.asarray(effects, np.float64)
+            return np.linalg.solve(self.gram + RIDGE * np.eye(_BINS), self.right).astype(np.float64)
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next effects depend on."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from coviews.encoders.frozen import evaluating
+from coviews.encoders.method import compared_size
 from coviews.methods.gather import gathered
 from coviews.ops.plan import Plan
 from coviews.policies.hard_crops import HardCrops
@@ -77,7 +78,7 @@ class HardViews:
     def _scaled(self, views: Tensor) -> Tensor:
         """The views (N, C, H, W) at the resolution at which they are compared."""
         height, width = views.shape[2:]
-        size = self.settings.hard_size((height, width))
+        size = compared_size((height, width), self.settings.hard_scale)
         return views if size == (height, width) else F.interpolate(views, size, mode="area")
 
     def state_dict(self) -> dict[str, Any]:
