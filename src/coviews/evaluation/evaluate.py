@@ -141,7 +141,7 @@ def evaluate(
         source=f"{FROM_PYTHON}{model.name}" if own else str(source),
         encoder=model.name,
         data=data_label(sets.data),
-        test_data=None if sets.test_data is None else data_label(sets.test_data),
+        test_data=None if test is None else data_label(sets.test_data),
         options={
             "k": options.k, "temperature": options.temperature, "whole": options.whole, "paper": options.paper,
             "finetune": [f"{100 * fraction:g}%" for fraction in options.fractions],

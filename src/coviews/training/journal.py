@@ -8,6 +8,7 @@ import numpy as np
 
 from coviews.console.progress import Display, duration
 from coviews.data.load import ImageSet
+from coviews.evaluation.text_tables import clean
 from coviews.ops.view_settings import ViewSettings
 from coviews.policies.factors import FAMILIES
 from coviews.policies.learned import AnyPolicy
@@ -18,6 +19,8 @@ from coviews.searching.contract import SearchReport
 from coviews.training.clock import Pace
 from coviews.training.monitor import collapse_warning
 from coviews.training.trackers import Trackers
+
+_CLASSES = 8  # that are named on the console
 
 
 class Journal:
@@ -53,6 +56,10 @@ class Journal:
         colours = {1: "grey", 3: "in colour"}.get(channels, f"{channels} channels")
         deep = f", {images.depth} bits" if images.depth > 8 else ""
         self.display.line(f"{s.data}: {n:,} images of {height} x {width}, {colours}{deep}")
+        if images.classes:
+            names = ", ".join(clean(name) for name in images.classes[:_CLASSES])
+            more = ", ..." if len(images.classes) > _CLASSES else ""
+            self.display.line(f"{len(images.classes)} classes, for the looks at the encoder only: {names}{more}")
         self.display.line(
             f"{s.method.name} on {s.encoder} ({parameters / 1e6:.1f} M parameters), {s.views} views, "
             f"{s.epochs} epochs of {steps} steps{searches} -> {self.run.path}"

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from coviews.data.cache import memory_for_images
+from coviews.data.formats import held_out_split
 from coviews.data.load import ImageSet, load_images
 from coviews.data.shown_channels import shown_channels
+from coviews.data.splits import can_judge
 from coviews.errors import CoviewsError
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.folder import Run
@@ -89,15 +91,19 @@ def load_data(settings: PretrainSettings, data: Any, ranks: int, progress: bool)
     )  # fmt: skip
     shown_channels(s.show_channels, images.images.shape[3])  # an error now rather than in the report
     _check_data(s, images)
-    if s.test_data is None:
+    beside = held_out_split(data) if s.test_data is None and images.labels is not None else None
+    test_data = s.test_data if beside is None else beside
+    if test_data is None:
         return images, None
     if images.labels is None:
         raise CoviewsError(f"--test-data needs training images with labels, and {s.data} has none")
     _, height, width, channels = images.images.shape
     test = load_images(
-        s.test_data, size=(height, width), channels=channels, max_broken=BROKEN, depth=images.depth,
+        test_data, size=(height, width), channels=channels, max_broken=BROKEN, depth=images.depth,
         values=images.values, **where,
     )  # fmt: skip
+    if beside is not None:
+        return images, test if can_judge(test, images) else None
     if test.labels is None:
         raise CoviewsError(f"--test-data {s.test_data} has no labels")
     return images, test
