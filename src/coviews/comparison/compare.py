@@ -183,14 +183,14 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
     if not jobs:
         return {}
     from coviews.comparison.estimate import expected_seconds, measured_pace
-    from coviews.training.setup import load_data
+    from coviews.training.setup import load_data, with_max_size
 
     loaded: dict[Any, Any] = {}
     paces: dict[Any, Any] = {}
     seconds = {}
     for job in jobs:
-        s = job.settings
-        data = (s.data, s.test_data, s.size, s.channels, s.subset, s.subset_seed, s.data_root)
+        s = with_max_size(job.settings)
+        data = (s.data, s.test_data, s.size, s.max_size, s.channels, s.subset, s.subset_seed, s.data_root)
         if data not in loaded:
             loaded[data] = load_data(s, s.data, 1, progress)
         images, test = loaded[data]

@@ -96,7 +96,7 @@ class ArrayImages:
 def load_arrays(source: ArrayImages, request: ImageRequest) -> ImageSet:
     """The images of arrays; the array itself, in memory or mapped from its file, if nothing has to be changed."""
     first = source.parts[0]
-    same = request.size in (None, first.shape[1:3]) and request.channels in (None, first.shape[3])
+    same = request.size_of(*first.shape[1:3]) == first.shape[1:3] and request.channels in (None, first.shape[3])
     same = same and (first.dtype == np.uint8 or (source.are_levels and request.depth != 8))
     whole = len(source.parts) == 1 and first.flags.c_contiguous and len(request.indices(source)) == len(first)
     if not (same and whole):

@@ -29,9 +29,10 @@ def decode_images(source: Source, request: ImageRequest) -> ImageSet:
     total = len(indices) + len(source.unreadable)
     if not total:
         raise CoviewsError(f"there is no image in {source.where}")
-    key = (
-        None if identity is None else cache_key(identity, request.size, request.channels, request.depth, request.values)
-    )
+    choices: tuple[object, ...] = (request.size, request.channels, request.depth, request.values)
+    if request.max_size is not None and request.size is None:
+        choices += ("max_size", request.max_size)
+    key = None if identity is None else cache_key(identity, *choices)
     stored = None if key is None else find_stored(request.cache, key)
     if stored is None:
         stored = _decoded(source, indices, request, key)
@@ -44,8 +45,9 @@ def decode_images(source: Source, request: ImageRequest) -> ImageSet:
     request.check_broken(broken, total, source.where)
     if broken:
         request.notes.append(f"{len(broken)} broken and skipped in {source.where}: {listed(broken)}")
-    if stored.resized and request.size is None:
-        height, width = stored.images.shape[1:3]
+    height, width = stored.images.shape[1:3]
+    scaled_down = min(height, width) == request.max_size and stored.resized == len(stored.images)
+    if stored.resized and request.size is None and not scaled_down:
         request.notes.append(
             f"{stored.resized} of {len(indices)} images are not of the most common size, {height} x {width}: "
             "they are resized and cropped to it (give a size to choose another)"
@@ -74,7 +76,13 @@ def _decoded(source: Source, indices: NDArray[np.int64], request: ImageRequest, 
         return Stored(np.empty((0, 1, 1, 1), np.uint8), failures, 0)
     request.check_broken(_broken(source, indices, failures), len(indices) + len(source.unreadable), source.where)
     request.remarks.extend(_remarks(known))
-    height, width = request.size or most_common_size(known)
+    height, width = own_size = most_common_size(known)
+    height, width = request.size_of(height, width)
+    if request.size is None and (height, width) != own_size:
+        request.remarks.append(
+            f"images of {own_size[0]} x {own_size[1]} pixels are scaled down to {height} x {width}; another size: "
+            f"--size {2 * min(height, width)}"
+        )
     target = Target(height, width, _channels(known, request.channels, source.where))
     depths = {header.depth for header in known}
     if depths != {8}:

@@ -33,6 +33,7 @@ def load_images(
     depth: int | None = None,
     values: ValueRange | None = None,
     frames: str | None = None,
+    max_size: int | None = None,
     limit: int | None = None,
     subset: str | int | float | None = None,
     subset_seed: int = 0,
@@ -61,6 +62,7 @@ def load_images(
         frames: how a file with several pages is read: "channels" for all pages as channels of one image, "middle" for
             the middle page, "each" for each page as an image. By default channels if the file says that they are
             such, or else the middle page.
+        max_size: where no size is given, larger images are scaled down until their shorter side has so many pixels.
         limit: load at most this many images, spread evenly over the data (or over the subset).
         subset: load a part, 5000 or "10%"; equally many images of each class if labels are known.
         subset_seed: the same seed gives the same subset.
@@ -89,6 +91,7 @@ def load_images(
         depth=depth,
         values=values,
         frames=frames,
+        max_size=max_size,
     )
     try:
         source = open_data(data, request)

@@ -38,6 +38,7 @@ class ImageRequest:
     depth: int | None = None  # 8 or 16 bits, of images that have more than 8
     values: ValueRange | None = None  # that becomes the range of the levels; by default that of the images
     frames: str | None = None
+    max_size: int | None = None  # pixels of the shorter side, where no size is given
     notes: list[str] = field(default_factory=list)  # warnings to show once the images are loaded
     remarks: list[str] = field(default_factory=list)  # how the images were read, where there was a choice
 
@@ -49,12 +50,23 @@ class ImageRequest:
                 object.__setattr__(self, "values", checked_range(self.values, len(self.values)))
             except (TypeError, ValueError) as error:
                 raise CoviewsError(str(error)) from error
+        if self.max_size is not None:
+            checked_size(self.max_size)
         if self.limit is not None and self.limit < 1:
             raise CoviewsError(f"the limit must be at least 1 image, not {self.limit}")
         if not 0 <= self.max_broken <= 1:
             raise CoviewsError(f"max_broken is a share of the images, 0 to 1, not {self.max_broken!r}")
         if self.memory is not None and self.memory < 0:
             raise CoviewsError(f"memory is a number of bytes, not {self.memory!r}")
+
+    def size_of(self, height: int, width: int) -> tuple[int, int]:
+        """The size that images of this height and width are loaded in."""
+        if self.size is not None:
+            return self.size
+        shorter = min(height, width)
+        if self.max_size is None or shorter <= self.max_size:
+            return height, width
+        return round(height * self.max_size / shorter), round(width * self.max_size / shorter)
 
     def title(self, text: str) -> str:
         """The title of a progress bar; empty if no progress is to be shown."""

@@ -55,7 +55,10 @@ class PretrainSettings:
     """The run's folder; by default runs/<data>-<views>-<time>."""
 
     size: int | None = None
-    """The side of the images in pixels, if not their own."""
+    """The side of the images in pixels; by default their own, as far as --max-size allows."""
+    max_size: int | None = None
+    """Where no --size is given, larger images are scaled down until their shorter side has so many pixels; by default
+    128 on a CPU and 224 on a GPU."""
     channels: int | None = None
     """1 for grey, 3 for colour; otherwise grey only if all images are. Other channels, up to 16, stay."""
     depth: int | None = None

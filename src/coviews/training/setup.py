@@ -5,6 +5,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import torch
+
 from coviews.data.cache import memory_for_images
 from coviews.data.formats import held_out_split
 from coviews.data.load import ImageSet, load_images
@@ -19,6 +21,7 @@ from coviews.runs.settings import CHOOSE, FROM_PYTHON, PretrainSettings
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+CPU_SIZE, GPU_SIZE = 128, 224  # pixels of the shorter side that larger images are scaled down to
 BROKEN = 0.01  # a larger share of unreadable images ends the run before it begins
 
 
@@ -32,9 +35,11 @@ def final_settings(
             raise CoviewsError(
                 "views='choose' is for the command line: call coviews.choose(data) first, and give its file as views"
             )
-        return new
+        return with_max_size(new)
     before = Run.open(resume, writes=False).settings
     now = (settings or before).replaced(**changes, out=resume)
+    if now.max_size is None and now.size is None:  # the default of the machine that it began on
+        now = now.replaced(max_size=before.max_size)
     if now.space is None and before.space == "channels":  # the default for its images
         now = now.replaced(space=before.space)
     for name, (old, new) in before.differences(now).items():
@@ -42,6 +47,16 @@ def final_settings(
             f"the run {resume} has another {name} ({old!r}, not {new!r}): continue it as it is, or start a new one"
         )
     return now
+
+
+def with_max_size(settings: PretrainSettings) -> PretrainSettings:
+    """The same with the size that images have at most on this machine, unless a size is chosen."""
+    s = settings
+    if s.size is not None or s.max_size is not None:
+        return s
+    has_gpu = torch.cuda.is_available() or torch.backends.mps.is_available()
+    on_gpu = s.accelerator in ("cuda", "mps") or (s.accelerator == "auto" and has_gpu)
+    return s.replaced(max_size=GPU_SIZE if on_gpu else CPU_SIZE)
 
 
 def name_of_data(data: Any) -> str:
@@ -87,7 +102,7 @@ def load_data(settings: PretrainSettings, data: Any, ranks: int, progress: bool)
     }  # fmt: skip
     images = load_images(
         data, size=s.size, channels=s.channels, subset=s.subset, subset_seed=s.subset_seed, max_broken=BROKEN,
-        depth=s.depth, **where,
+        depth=s.depth, max_size=s.max_size, **where,
     )  # fmt: skip
     shown_channels(s.show_channels, images.images.shape[3])  # an error now rather than in the report
     _check_data(s, images)
