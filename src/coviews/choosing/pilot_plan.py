@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from coviews.choosing.options import ChooseOptions
-from coviews.comparison.estimate import expected_seconds, measured_pace
 from coviews.data.imageset import ImageSet
 from coviews.errors import CoviewsError
 from coviews.files.atomic import write_whole
 from coviews.policies.factors import Family, family
 from coviews.runs.settings import PretrainSettings
+from coviews.training.estimate import expected_seconds, measured_pace
 
 PLAN = "plan.json"
 EPOCHS = (8, 10, 12, 16, 20, 24, 32, 40)  # of a pilot, to choose from

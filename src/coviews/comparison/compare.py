@@ -182,7 +182,7 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
     """The seconds of each job; the data is looked at once, so that a mistake is seen before hours of training."""
     if not jobs:
         return {}
-    from coviews.comparison.estimate import expected_seconds, measured_pace
+    from coviews.training.estimate import expected_seconds, measured_pace
     from coviews.training.setup import load_data, with_max_size
 
     loaded: dict[Any, Any] = {}

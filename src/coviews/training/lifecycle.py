@@ -14,9 +14,12 @@ from coviews.policies.learned import AnyPolicy
 from coviews.report.write import write_report
 from coviews.runs.folder import Run
 from coviews.runs.settings import PretrainSettings
+from coviews.training.estimate import estimate_text, expected_seconds, trial_pace
 from coviews.training.journal import Journal
 from coviews.training.state import Training
 from coviews.training.trackers import check_trackers
+
+SHORT = 60  # seconds up to which nobody asks how long a run will take
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,21 @@ def begin(t: Training, resume: Path | None, overwrite: bool) -> None:
         if t.images.broken and writes:
             lines = "".join(f"{name}\t{why}\n" for name, why in t.images.broken)
             write_whole(t.run.path / "broken.txt", lines.encode(errors="replace"))
+        _say_estimate(t)
+
+
+def _say_estimate(t: Training) -> None:
+    """How long the run will take, from one trial step; on the CPU, where that may be very long."""
+    if not t.display.enabled or t.fabric.device.type != "cpu" or t.ranks.count > 1:
+        return
+    t.display.update("trying one step", 0, 1, "")
+    try:
+        pace = trial_pace(t.settings, t.images, t.bare)
+    except Exception:  # a module of the user's may not allow a copy; no estimate is worth an error
+        return
+    seconds = expected_seconds(t.settings, pace, len(t.images), 0 if t.test is None else len(t.test))
+    if seconds >= SHORT:
+        t.display.line(estimate_text(t.settings, t.images, seconds))
 
 
 def finish(t: Training) -> Pretrained:

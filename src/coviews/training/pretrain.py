@@ -72,7 +72,7 @@ def pretrain(
             training.settings = training.settings.replaced(init_from=settings.init_from)
             try:
                 begin(training, folder, overwrite)
-                with listening(training.stop_request):
+                with listening(training.stop_request, display.line):
                     train(training)
                     return finish(training)
             finally:
