@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from coviews.console.options import Number, Text
+from coviews.console.options import Int, Number, Text
 from coviews.data.formats import data_help
 from coviews.errors import CoviewsError, unknown
 from coviews.methods.method import MethodSettings
@@ -146,8 +146,9 @@ class PretrainSettings:
     seed: int = 0
     """Everything that is drawn comes from it: the same seed gives the same run."""
 
-    warmup_epochs: int = 10
-    """Epochs before views are learned: with those of the prior by table, with random ones by ppo."""
+    warmup_epochs: Int = None
+    """Epochs before views are learned: with those of the prior by table, with random ones by ppo. By default 10, but at
+    most a tenth of all."""
     queue_size: int = 4
     """The most recent policies that make the views."""
     queue_p: float = 0.6
@@ -229,6 +230,13 @@ class PretrainSettings:
     def space_name(self) -> str:
         """The space of learned, uniform and random views: the prior's own, if it has one."""
         return self.space or STANDARD if self._takes_space else self.search.first_source
+
+    @property
+    def warmup(self) -> int:
+        """Epochs before views are learned."""
+        if self.warmup_epochs is not None:
+            return self.warmup_epochs
+        return min(10, max(1, self.epochs // 10), self.epochs - 1)
 
     def for_images(self, channels: int, dtype: PixelType) -> "PretrainSettings":
         """The same with the default space for such images, if no other space is chosen."""
@@ -316,7 +324,7 @@ class PretrainSettings:
 
     def searches_at(self, epoch: int) -> bool:
         """Whether a search comes before this epoch, counted from 1."""
-        return self.learns_views and self.search.due(epoch - self.warmup_epochs - 1)
+        return self.learns_views and self.search.due(epoch - self.warmup - 1)
 
     @property
     def searches(self) -> int:
@@ -345,6 +353,7 @@ class PretrainSettings:
         return dataclasses.replace(
             self, space=self.space_name, views=self.views if family is None else family.text, crop=p.crop,
             crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical, quarter_turns=p.quarter_turns,
+            warmup_epochs=self.warmup,
         )  # fmt: skip
 
 

@@ -91,8 +91,8 @@ def check_search(settings: "PretrainSettings") -> None:
             f"--search {settings.search.name} learns from training's own losses, and those of {settings.method.name} "
             f"do not reveal how hard a pair is: use --search {' or '.join(usable)}, or --method {' or '.join(methods)}"
         )
-    if settings.epochs <= settings.warmup_epochs:
+    if settings.epochs <= settings.warmup:
         raise CoviewsError(
-            f"{settings.epochs} epochs with {settings.warmup_epochs} of warm-up leave none for a search: "
+            f"{settings.epochs} epochs with {settings.warmup} of warm-up leave none for a search: "
             "give more --epochs or fewer --warmup-epochs"
         )

@@ -67,6 +67,15 @@ class Journal:
         if left_out:
             self.display.line(f"left out, because such images do not allow them: {', '.join(left_out)}")
 
+    def extension(self, epoch: int, before: int, rate: float, old_rate: float) -> None:
+        """A run got more epochs: from which number, and the learning rate now and as it was."""
+        epochs = self.settings.epochs
+        self.run.log({"kind": "extension", "epoch": epoch, "from": before, "to": epochs, "lr": rate})
+        self.display.line(
+            f"extended from {before} to {epochs} epochs: from here on the learning rate is that of a run of {epochs} "
+            f"epochs, {rate:.4f} now (it was {old_rate:.4f}) and falling as a cosine to 0"
+        )
+
     def step(self, epoch: int, step: int, steps: int, loss: float, pace: Pace) -> None:
         """Move the live line."""
         images = self.settings.batch_size * ((self.settings.epochs - epoch + 1) * steps - step)

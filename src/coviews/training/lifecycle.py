@@ -14,8 +14,10 @@ from coviews.policies.learned import AnyPolicy
 from coviews.report.write import write_report
 from coviews.runs.folder import Run
 from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings_file import settings_yaml
 from coviews.training.estimate import estimate_text, expected_seconds, trial_pace
 from coviews.training.journal import Journal
+from coviews.training.schedule import learning_rate
 from coviews.training.state import Training
 from coviews.training.trackers import check_trackers
 
@@ -54,6 +56,7 @@ def begin(t: Training, resume: Path | None, overwrite: bool) -> None:
     if resume is not None:
         where = f"epoch {t.epoch}, step {t.step}" if t.epoch <= s.epochs else "its end"
         t.display.line(f"continuing {resume} at {where}")
+        _extend(t)
     if state is None:
         parameters = sum(p.numel() for p in t.bare.encoder.parameters())
         t.journal.start(
@@ -63,6 +66,19 @@ def begin(t: Training, resume: Path | None, overwrite: bool) -> None:
             lines = "".join(f"{name}\t{why}\n" for name, why in t.images.broken)
             write_whole(t.run.path / "broken.txt", lines.encode(errors="replace"))
         _say_estimate(t)
+
+
+def _extend(t: Training) -> None:
+    """Note that a run gets more epochs than it had, and say what becomes of its learning rate."""
+    s, before = t.settings, t.run.settings
+    if s.epochs <= before.epochs:
+        return
+    steps, done = t.batches.steps, (t.epoch - 1) * t.batches.steps + t.step
+    rate, old_rate = learning_rate(s, done, steps), learning_rate(before, min(done, before.epochs * steps), steps)
+    t.journal.extension(t.epoch, before.epochs, rate, old_rate)
+    if t.run.writes:
+        t.run.encoder.unlink(missing_ok=True)  # its weights are in the checkpoint, and the run is unfinished
+        write_whole(t.run.path / "config.yaml", settings_yaml(s).encode())
 
 
 def _say_estimate(t: Training) -> None:

@@ -47,7 +47,7 @@ def pretrain(
             taken, with the small encoder (the settings "demo").
         encoder: a name, or a module of your own that gives a vector for each image.
         settings: what `options` change; the defaults of PretrainSettings if none.
-        resume: the folder of a run to continue; nothing but where and how it is computed may be changed.
+        resume: the folder of a run to continue; only where and how it is computed may be changed, and more `epochs`.
         overwrite: replace a run that is in `out`.
         progress: show what is going on.
         options: fields of `PretrainSettings`, and options of the method.

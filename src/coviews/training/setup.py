@@ -28,7 +28,10 @@ BROKEN = 0.01  # a larger share of unreadable images ends the run before it begi
 def final_settings(
     settings: PretrainSettings | None, resume: Path | None, changes: dict[str, Any], *, demo: bool
 ) -> PretrainSettings:
-    """The settings of a run that starts, or of one that is continued, where only those of the machine may change."""
+    """The settings of a run that starts, or of one that is continued, where only those of the machine may change.
+
+    A run that is continued may get more epochs.
+    """
     if resume is None:
         new = (settings or (PRESETS["demo"] if demo else PretrainSettings())).replaced(**changes)
         if new.views == CHOOSE:
@@ -40,9 +43,15 @@ def final_settings(
     now = (settings or before).replaced(**changes, out=resume)
     if now.max_size is None and now.size is None:  # the default of the machine that it began on
         now = now.replaced(max_size=before.max_size)
+    if now.warmup_epochs is None:  # of a run that is extended, that of its first epochs
+        now = now.replaced(warmup_epochs=before.warmup)
     if now.space is None and before.space == "channels":  # the default for its images
         now = now.replaced(space=before.space)
     for name, (old, new) in before.differences(now).items():
+        if name == "epochs":
+            if new > old:
+                continue
+            raise CoviewsError(f"the run {resume} has {old} epochs: more --epochs extend it, fewer are not possible")
         raise CoviewsError(
             f"the run {resume} has another {name} ({old!r}, not {new!r}): continue it as it is, or start a new one"
         )

@@ -185,6 +185,7 @@ class Training:
         """Continue where the checkpoint was saved."""
         try:
             other = parse_settings(state["settings"], str(self.run.checkpoint)).differences(self.settings)
+            other.pop("epochs", None)  # of a run that is extended
             if other:
                 raise ValueError(f"it is of a run with another {next(iter(other))}")
             if state["data"] != self._fingerprint:
