@@ -139,6 +139,9 @@ class Journal:
         self.trackers({f"encoder/{name}": value for name, value in quality.items()}, epoch)
         shown = f"kNN {quality['knn']:.1f} % · " if "knn" in quality else ""
         self.display.line(f"epoch {epoch}: {shown}RankMe {quality['rankme']:.1f}")
+        collapse = collapse_warning(quality["spread"], quality["rankme"])
+        if collapse and epoch:  # an encoder that has not begun to learn may look like this
+            self.warn(epoch, f"epoch {epoch}: {collapse}")
 
     def warn(self, epoch: int, text: str) -> None:
         """Tell the user, and keep it with the run."""

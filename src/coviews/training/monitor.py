@@ -15,6 +15,7 @@ from coviews.evaluation.quality import feature_spread, rankme
 
 MOST_IMAGES = 5000  # in a look: it must cost little
 COLLAPSED = 0.05  # spread of the normalised features, 1 where they point in all directions
+ONE_DIRECTION = 1.5  # RankMe of features that are all multiples of one vector is 1
 
 
 class Monitor:
@@ -69,11 +70,15 @@ def embedding_spread(embedding: Tensor) -> float:
     return float(embedding.std(0).mean() * math.sqrt(embedding.shape[1]))
 
 
-def collapse_warning(spread: float) -> str | None:
-    """What to say of embeddings whose spread is tiny."""
-    if math.isfinite(spread) and spread < COLLAPSED:
-        return (
-            f"the representation has collapsed: all images look alike to the encoder (spread {spread:.3f}, 1 is good). "
-            "Try a lower --lr, a larger --batch-size or milder views."
-        )
-    return None
+def collapse_warning(spread: float, rank: float = math.inf) -> str | None:
+    """What to say of embeddings or features whose spread is tiny, or whose RankMe is about 1."""
+    if spread < COLLAPSED:
+        values = f"spread {spread:.2g}, 1 is good"
+    elif rank < ONE_DIRECTION:
+        values = f"RankMe {rank:.2g}, the features have one direction"
+    else:
+        return None
+    return (
+        f"the representation has collapsed: all images look alike to the encoder ({values}). "
+        "Try a lower --lr, a larger --batch-size or milder views."
+    )

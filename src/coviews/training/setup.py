@@ -10,6 +10,7 @@ import torch
 from coviews.data.cache import memory_for_images
 from coviews.data.formats import held_out_split
 from coviews.data.load import ImageSet, load_images
+from coviews.data.near_constant import near_constant_note
 from coviews.data.shown_channels import shown_channels
 from coviews.data.splits import can_judge
 from coviews.errors import CoviewsError
@@ -115,6 +116,9 @@ def load_data(settings: PretrainSettings, data: Any, ranks: int, progress: bool)
     )  # fmt: skip
     shown_channels(s.show_channels, images.images.shape[3])  # an error now rather than in the report
     _check_data(s, images)
+    note = near_constant_note(images)
+    if note is not None:
+        warnings.warn(note, stacklevel=2)
     beside = held_out_split(data) if s.test_data is None and images.labels is not None else None
     test_data = s.test_data if beside is None else beside
     if test_data is None:
