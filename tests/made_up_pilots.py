@@ -12,6 +12,7 @@ from coviews.choosing.pilot_plan import PilotPlan
 from coviews.choosing.pilot_worker import SIGNALS
 from coviews.choosing.verdict import Standing, Verdict
 from coviews.policies.factors import Family, family
+from coviews.runs.settings import PretrainSettings
 from ended_process import Done
 
 
@@ -20,6 +21,7 @@ class Pilots:
 
     def __init__(self) -> None:
         self.started: list[str] = []
+        self.settings: list[PretrainSettings] = []  # of those that were started
         self.fails = lambda variant: False  # whether the pilots of a family fail
         self.killed_after: int | None = None
         self.noise = 1.0  # of a pilot, in points
@@ -32,6 +34,7 @@ class Pilots:
         if self.killed_after is not None and len(self.started) >= self.killed_after:
             raise KeyboardInterrupt("killed")
         self.started.append(job.name)
+        self.settings.append(job.settings)
         log = runner.log(job)
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("error: something <b>went</b> wrong\n")

@@ -84,6 +84,21 @@ def test_locks_hold_in_every_family_and_every_view(quick, pilots):
     assert {e.factor for e in made.decided.effects} == {"crop", "turns", "tilt", "light", "cutout"}
 
 
+def test_forbidden_and_capped_operations_reach_the_pilots(quick, pilots, images, tmp_path):
+    made = quick(matters="blur,cutout", forbid="Rotate,ShearX,ShearY", cap="Brightness=1.1")
+    assert made.locks == {"tilt": False, "blur": False, "cutout": False}
+    assert not any(views.tilt for views in [*families_of(pilots), made.family])
+    for settings in pilots.settings:
+        drawn = settings.named_source(settings.views).sample(500, np.random.default_rng(0))
+        for op in np.unique(drawn.ops):
+            assert drawn.space.ops[op] not in ("Rotate", "ShearX", "ShearY")
+            assert drawn.space.ops[op] != "Brightness" or np.abs(drawn.space.values[op] - 1).max() <= 0.1 + 1e-9
+    with pytest.raises(CoviewsError, match="differ in cap"):
+        quick(matters="blur,cutout", forbid="Rotate,ShearX,ShearY")
+    with pytest.raises(CoviewsError, match="--ignores turns tilt on, and --forbid excludes"):
+        quick(ignores="tilt", matters=None, forbid="Rotate,ShearX,ShearY")
+
+
 def test_images_without_colours_have_no_factors_of_colour(quick, pilots, tmp_path):
     rng = np.random.default_rng(0)
     for mode in ("L", "RGB"):  # grey ones may be stored in three channels

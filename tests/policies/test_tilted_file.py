@@ -11,6 +11,7 @@ import safetensors.numpy
 
 from coviews import CoviewsError, LossTable, PolicyQueue, Space, TableSettings, load_policy, space, view_source
 from coviews.cli import main
+from coviews.policies.factors import family
 from coviews.policies.fixed import Uniform
 from coviews.policies.tilted import TiltedPolicy
 
@@ -23,6 +24,7 @@ PRIORS = {
     "trivialaugment": view_source("trivialaugment"),
     "simclr": view_source("simclr"),
     "mine": Uniform(MINE, 1, 0.7),
+    "family": family("crop large, light, blur").source(),
 }
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from coviews.choosing.page import choice_page
 from coviews.data.load import load_images
+from coviews.policies.limits import Limits
 from coviews.report.watch import Watched
 from coviews.report.write import write_report, write_reports
 from made_up_pilots import made_up_choice
@@ -50,7 +51,7 @@ def pages(tmp_path_factory):
         file.write(json.dumps({"kind": "warning", "epoch": 1, "text": HOSTILE}) + "\n")
     other = make_run(folder / "other", views="indepviews")
     choice = folder / "choice.html"
-    choice.write_text(choice_page(made_up_choice(HOSTILE), load_images("shapes:40")))
+    choice.write_text(choice_page(made_up_choice(HOSTILE), load_images("shapes:40"), Limits()))
     return {
         "choice": choice,
         "run": write_report(run, folder / "run.html"),

@@ -12,6 +12,7 @@ from coviews.cli import main
 from coviews.report.page import run_page
 from coviews.report.record import read_run
 from coviews.report.summary import facts
+from coviews.runs.folder import Run
 from coviews.searching.table_search import TableSearch
 from small_runs import BY_TABLE, SMALL, content, differing, trust_young_encoders
 
@@ -67,6 +68,21 @@ def test_other_priors_spaces_and_methods(more, tmp_path):
     policy = load_policy(run / "policies" / "0004.safetensors")
     assert policy.space.name == ("simclr" if "simclr" in more else "autoaugment" if "auto" in more else "all")
     assert policy.steps == (5 if "simclr" in more else 1 if "steps" in more else 2)
+
+
+def test_a_chosen_family_is_a_prior(tmp_path):
+    family = coviews.Family(mirror=False, colour=False, grey=False, crop="large")
+    family.write(tmp_path / "views.yaml")
+    run = tmp_path / "run"
+    words = f"--out {run} --epochs 4 --no-report --views coviews --search.prior {tmp_path / 'views.yaml'}"
+    assert main([*WORDS.split(), *words.split()]) == 0
+    policy = load_policy(run / "policies" / "0004.safetensors")
+    assert policy.prior.family == family
+    drawn = policy.sample(300, np.random.default_rng(0))
+    assert {drawn.space.ops[i] for i in np.unique(drawn.ops)} == {"Identity", "Brightness", "Contrast"}
+    settings = Run(run).settings
+    assert settings.search.prior == family.text  # the file may have other views tomorrow
+    assert (settings.placement.flip, settings.placement.area) == (0.0, (0.5, 1.0))
 
 
 def test_a_contradiction_is_one_line(tmp_path, capsys):

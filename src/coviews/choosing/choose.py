@@ -30,7 +30,7 @@ from coviews.data.imageset import ImageSet
 from coviews.data.load import load_images
 from coviews.errors import CoviewsError
 from coviews.files.lock import lock_folder
-from coviews.policies.factors import FACTORS, RECIPE, Family, locked, with_locks
+from coviews.policies.factors import FACTORS, RECIPE, Family, with_locks
 from coviews.report.page import write_page
 from coviews.runs.settings import FROM_PYTHON
 from coviews.training.setup import name_of_data
@@ -78,7 +78,8 @@ def choose(data: Any, *, options: ChooseOptions | None = None, labels: Any = Non
     name = name_of_data(data)
     if name.startswith(FROM_PYTHON):
         raise CoviewsError("pilots need data by name: a folder, a file (such as images.npy) or a known set")
-    locks = locked(o.words("matters"), o.words("ignores"))
+    limits = o.limits
+    locks = limits.locks
     with Display(o.progress) as display:
         images = load_images(
             name, size=o.size, channels=o.channels, root=o.data_root, cache=o.cache, progress=o.progress
@@ -94,7 +95,7 @@ def choose(data: Any, *, options: ChooseOptions | None = None, labels: Any = Non
             file = PlanFile(o.out / PLAN, choice_facts(o, images, locks), plan)
         shared = {
             "pilot_epochs": file.plan.epochs, "batch_size": settings.batch_size, "lr": settings.lr,
-            "encoder": settings.encoder, "size": o.size, "seed": o.seed,
+            "encoder": settings.encoder, "size": o.size, "seed": o.seed, "forbid": o.forbid, "cap": o.cap,
         }  # fmt: skip
         choice = Choice(
             o.out, name, describe(labelled, o.labels or name), min(len(images), o.images),
@@ -120,7 +121,7 @@ def choose(data: Any, *, options: ChooseOptions | None = None, labels: Any = Non
             choice = dataclasses.replace(choice, verdict=result, pilots=tuple(scores), failed=dict(runner.failed))
             display.update("writing the page", 0, 1, "")
             choice.write()
-            write_page(o.out / PAGE, choice_page(choice, images))
+            write_page(o.out / PAGE, choice_page(choice, images, limits))
     for pilot, message in choice.failed.items():
         warnings.warn(f"the pilot {pilot} is left out: {message.removeprefix('failed: ')}", stacklevel=2)
     return choice

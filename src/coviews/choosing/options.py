@@ -2,11 +2,13 @@
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coviews.console.options import Data, Int, MaybePath, Text
 from coviews.errors import CoviewsError
+from coviews.policies.factors import FACTORS
+from coviews.policies.limits import Limits, view_limits
 
 LEAST_BUDGET = 20.0  # seconds
 
@@ -26,6 +28,10 @@ class ChooseOptions:
     brightness, detail, position."""
     ignores: Text = None
     """What views must change: what does not matter in these images, named as for --matters."""
+    forbid: Text = None
+    """Operations that never occur, such as Invert,Solarize; give the same to pretrain."""
+    cap: Text = None
+    """Operations with the strongest value that may occur, such as Rotate=10; give the same to pretrain."""
     budget: str = "30m"
     """The time for all pilots together, such as 90s, 30m or 2h."""
     jobs: Int = None
@@ -56,6 +62,8 @@ class ChooseOptions:
     """Show what is going on."""
 
     def __post_init__(self) -> None:
+        for path in ("out", "data_root"):  # in Python, a text will do
+            object.__setattr__(self, path, Path(getattr(self, path)))
         for name, least in (
             ("per_class", 2),
             ("jobs", 1),
@@ -84,6 +92,11 @@ class ChooseOptions:
         """Pilots at once."""
         return self.jobs or os.cpu_count() or 1
 
-    def words(self, name: str) -> list[str]:
-        """What --matters or --ignores names."""
-        return [word.strip() for word in (getattr(self, name) or "").split(",") if word.strip()]
+    @property
+    def limits(self) -> Limits:
+        """What views must not do; a factor whose operations are all forbidden is off."""
+        limits = view_limits(self.matters, self.ignores, self.forbid, self.cap)
+        off = {n: False for n, f in FACTORS.items() if f.ops and limits.forbidden.issuperset(f.ops)}
+        if both := [name for name in off if limits.locks.get(name)]:
+            raise CoviewsError(f"--ignores turns {both[0]} on, and --forbid excludes all of its operations")
+        return replace(limits, locks={n: on for n in FACTORS if (on := (limits.locks | off).get(n)) is not None})

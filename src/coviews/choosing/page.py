@@ -25,6 +25,7 @@ from coviews.ops.engine import make_views
 from coviews.ops.plan import Plan
 from coviews.policies.factors import FACTORS, Family
 from coviews.policies.fixed import fitted_source
+from coviews.policies.limits import Limits
 from coviews.report.charts import BarChart, Chart
 from coviews.report.gallery import Gallery, GalleryRow, captions, pair_pictures, picture
 from coviews.report.page import charts_html, page_html
@@ -34,12 +35,12 @@ from coviews.report.summary import Fact
 _SHOWN = 6  # images
 
 
-def choice_page(choice: Choice, images: ImageSet) -> str:
-    """The whole page; the images are those that the choice is for."""
+def choice_page(choice: Choice, images: ImageSet, limits: Limits) -> str:
+    """The whole page; the images are those that the choice is for, and the views that it shows keep to the limits."""
     v = choice.decided
     top = render("choice_summary.html", facts=_facts(choice, v), failed=_failed(choice), unknown=_unknown(choice, v))
     effects = _effects_chart(v)
-    views = render("gallery.html", gallery=_gallery(v, images))
+    views = render("gallery.html", gallery=_gallery(v, images, limits))
     sections = [
         Section("factors", "Factors", "What each change does", charts_html([effects], wide=True), _about_effects(v)),
         Section("families", "Families", "Families that were tried", _table(_standings(v)), _about_standings(v)),
@@ -123,7 +124,7 @@ def _about_standings(verdict: Verdict) -> str:
     )
 
 
-def _gallery(verdict: Verdict, images: ImageSet) -> Gallery:
+def _gallery(verdict: Verdict, images: ImageSet, limits: Limits) -> Gallery:
     generator = np.random.default_rng(0)
     shown = images.subset(varied(images, _SHOWN, generator))
     names = captions(shown)
@@ -133,15 +134,15 @@ def _gallery(verdict: Verdict, images: ImageSet) -> Gallery:
         others = [s.family for s in verdict.standings if s.family != verdict.recipe]
         if others:
             sources["the best other"] = others[0]
-    pairs = [pair_pictures(*_views(shown, family, images.mean)) for family in sources.values()]
+    pairs = [pair_pictures(*_views(shown, family, images.mean, limits)) for family in sources.values()]
     rows = [GalleryRow(picture(shown.images[i], names[i]), [of[i] for of in pairs]) for i in range(len(shown))]
     return Gallery(list(sources), rows)
 
 
-def _views(images: ImageSet, family: Family, fill: tuple[int, ...]) -> tuple[NDArray[Any], Plan]:
+def _views(images: ImageSet, family: Family, fill: tuple[int, ...], limits: Limits) -> tuple[NDArray[Any], Plan]:
     _, height, width, channels = images.images.shape
     generator = np.random.default_rng(1)
-    source = fitted_source(family.source(), channels, images.images.dtype)
+    source = fitted_source(limits.source(family.source()), channels, images.images.dtype)
     plan = Plan.draw(source, len(images), (height, width), generator, family.placement)
     return make_views(images.images, plan, fill=fill), plan
 

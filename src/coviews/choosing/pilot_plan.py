@@ -139,7 +139,7 @@ def choice_facts(options: ChooseOptions, images: ImageSet, locks: Mapping[str, b
     return {
         "size": options.size, "pixels": _checksum(images), "all images": count, "height": height, "width": width,
         "channels": channels, "images": min(options.images, count), "encoder": options.encoder, "seed": options.seed,
-        "locks": dict(locks),
+        "locks": dict(locks), "forbid": options.forbid, "cap": options.cap,
     }  # fmt: skip
 
 

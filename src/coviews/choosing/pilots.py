@@ -55,7 +55,7 @@ def pilot_settings(data: str, options: ChooseOptions, images: int, channels: int
         subset=str(count) if count < images else None, subset_seed=o.seed, encoder=o.encoder, views="recipe",
         batch_size=max(2, min(BATCH, count // 4)), lr=LR, lr_warmup_epochs=2, knn_every=0, report=False,
         tensorboard=False, data_root=o.data_root, cache=o.cache, accelerator="cpu", save_every=30.0,
-        precision=_precision(),
+        precision=_precision(), forbid=o.forbid, cap=o.cap,
     )  # fmt: skip
 
 

@@ -34,4 +34,7 @@ def choose_command(
     else:
         print(choice)
     print(f"\nwrote {choice.file} and {choice.path / PAGE}")
-    print(f"next: coviews pretrain {shlex.quote(data)} --views {shlex.quote(str(choice.file))}")
+    limits = {"--forbid": options.forbid, "--cap": options.cap}
+    words = ["coviews", "pretrain", data, "--views", str(choice.file)]
+    words += [word for flag, value in limits.items() if value for word in (flag, value)]
+    print(f"next: {shlex.join(words)}")

@@ -21,6 +21,7 @@ from coviews.ops.space import FINE, Space, space
 from coviews.policies.subpolicy import Subpolicies
 
 CROP_AREAS = {"whole": 1.0, "large": 0.5, "small": 0.2, "tiny": 0.08}  # the least area of a crop
+OPERATIONS = "factors"  # the space of the operations of all families
 FORMAT = 1  # of the file
 _LARGEST_FILE = 65_536  # bytes
 
@@ -244,7 +245,7 @@ def read_family(path: str | Path) -> Family:
 @functools.cache
 def _operations() -> Space:
     """The operations of all families."""
-    return space("factors", levels=FINE)
+    return space(OPERATIONS, levels=FINE)
 
 
 @dataclass(frozen=True)

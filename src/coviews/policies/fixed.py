@@ -10,6 +10,7 @@ import numpy as np
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.operations import PixelType
 from coviews.ops.space import FINE, STANDARD, Space, space
+from coviews.policies.factors import FamilySource, family
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
 
@@ -141,8 +142,8 @@ def view_source(name: str, **options: object) -> ViewSource:
 
 
 def takes_option(name: str, option: str) -> bool:
-    """Whether a fixed view source has this option."""
-    return option in inspect.signature(FIXED[name]).parameters
+    """Whether a view source has this option; families have none."""
+    return name in FIXED and option in inspect.signature(FIXED[name]).parameters
 
 
 def fitted_source(source: ViewSource, channels: int, dtype: PixelType) -> ViewSource:
@@ -180,11 +181,14 @@ def _check_option(name: str, value: object) -> None:
 # ------------------------------------------------------------------------- as plain JSON, without their space
 
 _KINDS: dict[str, type] = {"uniform": Uniform, "binned": Binned, "simclr": SimCLRRecipe}
+_FAMILY = "family"
 _MOST = 64  # steps or views: a file with more is damaged
 
 
 def describe_source(source: ViewSource) -> dict[str, Any]:
-    """A fixed source as plain JSON."""
+    """A source that is not learned as plain JSON."""
+    if isinstance(source, FamilySource):
+        return {"source": _FAMILY, "family": source.family.text, "views": source.views}
     for name, kind in _KINDS.items():
         if type(source) is kind:
             options = (f.name for f in fields(kind) if f.name != "space")  # type: ignore[arg-type]
@@ -198,12 +202,15 @@ def read_source(description: dict[str, Any], space: Space) -> ViewSource:
     """The inverse of `describe_source`."""
     options = dict(description)
     name = options.pop("source")
-    if name not in _KINDS:
-        raise unknown("kind of view source", name, _KINDS)
+    text = options.pop("family") if name == _FAMILY else ""
+    if name != _FAMILY and name not in _KINDS:
+        raise unknown("kind of view source", name, [*_KINDS, _FAMILY])
     for option, value in options.items():
         _check_option(option, value)
         if option in ("views", "steps") and value > _MOST:
             raise CoviewsError(f"{option} must be at most {_MOST}, not {value}")
+    if name == _FAMILY:
+        return FamilySource(family(str(text)), space=space, **options)
     if name == "binned":
         magnitude = options["magnitude"]
         if space.levels != 61 or not (magnitude is None or (type(magnitude) is int and 0 <= magnitude <= 30)):

@@ -15,7 +15,7 @@ from coviews.methods.simclr import SimCLRSettings
 from coviews.ops.operations import PixelType
 from coviews.ops.placement import CROPS, Placement
 from coviews.ops.space import SPACES, STANDARD, standard_space
-from coviews.policies.factors import FAMILIES, RECIPE, Family, is_family, named_family, with_locks
+from coviews.policies.factors import FAMILIES, OPERATIONS, RECIPE, Family, is_family, named_family, with_locks
 from coviews.policies.fixed import FIXED, takes_option, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
@@ -229,7 +229,9 @@ class PretrainSettings:
     @property
     def space_name(self) -> str:
         """The space of learned, uniform and random views: the prior's own, if it has one."""
-        return self.space or STANDARD if self._takes_space else self.search.first_source
+        if self._takes_space:
+            return self.space or STANDARD
+        return self.search.first_source if self.family is None else OPERATIONS
 
     @property
     def warmup(self) -> int:
@@ -265,10 +267,11 @@ class PretrainSettings:
 
     @property
     def family(self) -> Family | None:
-        """The family of views, if the views are one."""
-        if self.views in VIEWS or self.views.endswith(".safetensors"):
+        """The family of the views, or of those that learned views depart from, if there is one."""
+        name = self.search.first_source if self.learns_views else self.views
+        if name in VIEWS or name.endswith(".safetensors"):
             return None
-        return with_locks(_family(self.views), self.limits.locks)
+        return with_locks(_family(name), self.limits.locks)
 
     @property
     def view_sizes(self) -> tuple[tuple[int, int], ...]:
@@ -349,11 +352,14 @@ class PretrainSettings:
 
     def settled(self) -> "PretrainSettings":
         """The same with nothing left to defaults that depend on other choices, and may be others tomorrow."""
-        p, family = self.placement, self.family
+        p, family, named = self.placement, self.family, {}
+        if family is not None:  # a file may have other views tomorrow
+            prior: dict[str, Any] = {"prior": family.text}
+            learned = self.learns_views
+            named = {"search": dataclasses.replace(self.search, **prior)} if learned else {"views": family.text}
         return dataclasses.replace(
-            self, space=self.space_name, views=self.views if family is None else family.text, crop=p.crop,
-            crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical, quarter_turns=p.quarter_turns,
-            warmup_epochs=self.warmup,
+            self, space=self.space_name, crop=p.crop, crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical,
+            quarter_turns=p.quarter_turns, warmup_epochs=self.warmup, **named,
         )  # fmt: skip
 
 

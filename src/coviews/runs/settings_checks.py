@@ -60,7 +60,7 @@ def check_views(settings: "PretrainSettings") -> None:
         return
     if settings.view_count < 2:
         raise CoviewsError("there must be two views of each image or more: raise --views-global or --views-local")
-    if settings.views not in FIXED and settings.family is None:
+    if settings.learns_views or (settings.views not in FIXED and settings.family is None):
         learned = "hardviews chooses" if settings.views == "hardviews" else "learned views are"
         raise CoviewsError(
             f"{learned} pairs: use --views {', '.join(FIXED)}, or leave out --views-global and --views-local"
@@ -77,7 +77,7 @@ def check_search(settings: "PretrainSettings") -> None:
     """An error for a search that does not go with the other choices."""
     settings.search.check()
     first = settings.search.first_source
-    if not takes_option(first, "space_name") and settings.space not in (None, first):
+    if not takes_option(first, "space_name") and settings.space not in (None, settings.space_name):
         raise CoviewsError(
             f"{first} views have operations of their own, not those of --space {settings.space}: "
             "leave out --space or --search.prior"

@@ -17,6 +17,7 @@ from coviews.errors import CoviewsError, unknown
 from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan
 from coviews.policies.blas_threads import one_blas_thread
+from coviews.policies.factors import FAMILIES, is_family, named_family
 from coviews.policies.fixed import FIXED
 from coviews.policies.placement_effects import COUNTS, FIRSTS, PlacementEffects, placement_bins
 from coviews.policies.subpolicy import Subpolicies, ViewSource
@@ -39,7 +40,8 @@ class TableSettings(SearchSettings):
     reads_training_losses: ClassVar[bool] = True
 
     prior: str = "uniform"
-    """What the policy departs from: uniform, random, randaugment, trivialaugment or simclr."""
+    """What the policy departs from: uniform, random, randaugment, trivialaugment or simclr, or a family of views, such
+    as the file that choose writes."""
 
     memory: int = 50_000
     """Pairs of views, the last that training has seen, which the table is fitted to."""
@@ -61,8 +63,10 @@ class TableSettings(SearchSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_counts(memory=1, gentle=1)
+        if self.prior not in FIXED and not is_family(self.prior):
+            raise unknown("prior", self.prior, [*FIXED, *FAMILIES])
         if self.prior not in FIXED:
-            raise unknown("prior", self.prior, FIXED)
+            named_family(self.prior)  # an error if there is none
         if not 0 < self.ridge < math.inf:
             raise CoviewsError(f"the table's ridge must be above 0, not {self.ridge}")
         if not -1 < self.hardness < 1:
