@@ -116,7 +116,7 @@ def _variants(
     return variants
 
 
-def protocol(k: int, paper: bool) -> dict[str, Any]:
+def protocol(k: int | None, paper: bool) -> dict[str, Any]:
     """How all encoders are judged, as options of `evaluate`."""
     return {"k": k, "whole": False, "paper": paper, "baselines": True, "seed": 0}
 

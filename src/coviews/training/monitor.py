@@ -42,11 +42,11 @@ class Monitor:
         if self.labels is None:
             return quality
         if self.test is None:
-            k = usable_k(200, len(bank) - 1)
+            k = usable_k(None, len(bank) - 1)
             accuracy = knn_accuracy(bank, self.labels, bank, self.labels, k=k, leave_one_out=True)
         else:
             queries = features(encoder, self.test, self.mean, self.std, device=device)
-            k = usable_k(200, len(bank))
+            k = usable_k(None, len(bank))
             accuracy = knn_accuracy(bank, self.labels, queries, self.test_labels, k=k)
         return {"knn": 100 * accuracy, **quality}
 
