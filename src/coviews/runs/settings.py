@@ -15,6 +15,7 @@ from coviews.methods.simclr import SimCLRSettings
 from coviews.ops.operations import PixelType
 from coviews.ops.placement import CROPS, Placement
 from coviews.ops.space import SPACES, STANDARD, standard_space
+from coviews.ops.view_settings import OUTSIDE
 from coviews.policies.factors import FAMILIES, OPERATIONS, RECIPE, Family, is_family, named_family, with_locks
 from coviews.policies.fixed import FIXED, takes_option, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
@@ -122,6 +123,9 @@ class PretrainSettings:
     cap: Text = None
     """Operations with the strongest value that may occur: Rotate=10,Brightness=1.2 for -10 to 10 degrees and
     0.8 to 1.2."""
+    fill: str = "black"
+    """The colour that rotations, shears and translations bring in from outside the image: black, mean (that of all
+    images) or border (that of most pixels at the images' borders)."""
     view_size: int | None = None
     """The side of the views in pixels, if not that of the stored images (--size)."""
     views_global: int = 2
@@ -188,6 +192,7 @@ class PretrainSettings:
         for name, value, valid in (
             ("space", self.space_name, SPACES),
             ("crop", self.crop or CROPS[0], CROPS),
+            ("fill", self.fill, OUTSIDE),
             ("accelerator", self.accelerator, ACCELERATORS),
             ("precision", self.precision, PRECISIONS),
             ("view source for hard_source", self.hard_source, FIXED),

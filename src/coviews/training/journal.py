@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from coviews.console.progress import Display, duration
+from coviews.data.colours import has_colour
 from coviews.data.load import ImageSet
 from coviews.evaluation.text_tables import clean
 from coviews.ops.view_settings import ViewSettings
@@ -64,6 +65,8 @@ class Journal:
             f"{s.method.name} on {s.encoder} ({parameters / 1e6:.1f} M parameters), {s.views} views, "
             f"{s.epochs} epochs of {steps} steps{searches} -> {self.run.path}"
         )
+        if channels in (1, 3) and s.forbid and not has_colour(images):
+            self.display.line(f"the images are grey: their views never have {s.forbid.replace(',', ', ')}")
         if left_out:
             self.display.line(f"left out, because such images do not allow them: {', '.join(left_out)}")
 

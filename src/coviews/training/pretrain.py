@@ -68,7 +68,7 @@ def pretrain(
         # where there is a checkpoint, the weights are in it
         start = settings.replaced(init_from=None) if has_checkpoint else settings
         try:
-            training = Training(start, fabric, display, images, module)
+            training = Training(start, fabric, display, images, module, resumed=folder is not None)
             training.settings = training.settings.replaced(init_from=settings.init_from)
             try:
                 begin(training, folder, overwrite)

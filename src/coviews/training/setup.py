@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from coviews.data.cache import memory_for_images
+from coviews.data.colours import has_colour
 from coviews.data.formats import held_out_split
 from coviews.data.load import ImageSet, load_images
 from coviews.data.near_constant import near_constant_note
 from coviews.data.shown_channels import shown_channels
 from coviews.data.splits import can_judge
 from coviews.errors import CoviewsError
+from coviews.ops.operations import OPS
+from coviews.policies.factors import FAMILIES
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.folder import Run
 from coviews.runs.presets import PRESETS
-from coviews.runs.settings import CHOOSE, FROM_PYTHON, PretrainSettings
+from coviews.runs.settings import CHOOSE, FROM_PYTHON, VIEWS, PretrainSettings
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -42,10 +45,9 @@ def final_settings(
         return with_max_size(new)
     before = Run.open(resume, writes=False).settings
     now = (settings or before).replaced(**changes, out=resume)
-    if now.max_size is None and now.size is None:  # the default of the machine that it began on
-        now = now.replaced(max_size=before.max_size)
-    if now.warmup_epochs is None:  # of a run that is extended, that of its first epochs
-        now = now.replaced(warmup_epochs=before.warmup)
+    for name in ("max_size", "warmup_epochs", "forbid"):  # chosen by its machine, its first epochs, its images
+        if getattr(now, name) is None:
+            now = now.replaced(**{name: getattr(before, name)})
     if now.space is None and before.space == "channels":  # the default for its images
         now = now.replaced(space=before.space)
     for name, (old, new) in before.differences(now).items():
@@ -67,6 +69,18 @@ def with_max_size(settings: PretrainSettings) -> PretrainSettings:
     has_gpu = torch.cuda.is_available() or torch.backends.mps.is_available()
     on_gpu = s.accelerator in ("cuda", "mps") or (s.accelerator == "auto" and has_gpu)
     return s.replaced(max_size=GPU_SIZE if on_gpu else CPU_SIZE)
+
+
+def without_colour(settings: PretrainSettings, images: ImageSet) -> PretrainSettings:
+    """The same without operations that change only colours, where images are grey and no limits are given."""
+    s = settings
+    named = s.views in VIEWS or s.views in FAMILIES
+    if not named or s.matters or s.ignores or s.forbid or s.cap or has_colour(images):
+        return s
+    try:
+        return s.replaced(forbid=",".join(name for name, op in OPS.items() if op.needs_rgb and not op.variant_of))
+    except CoviewsError:  # nothing else would be left to these views
+        return s
 
 
 def name_of_data(data: Any) -> str:

@@ -18,7 +18,7 @@ from coviews.encoders.method import build_method
 from coviews.errors import CoviewsError
 from coviews.methods.method import Method
 from coviews.ops.space import space
-from coviews.ops.view_settings import ViewSettings
+from coviews.ops.view_settings import ViewSettings, outside_colour
 from coviews.policies.fixed import fitted_source, operations_left_out
 from coviews.policies.learned import AnyPolicy, load_policy
 from coviews.policies.queue import PolicyQueue
@@ -34,7 +34,7 @@ from coviews.training.journal import Journal
 from coviews.training.monitor import Monitor
 from coviews.training.pair_losses import PairLosses
 from coviews.training.ranks import Ranks
-from coviews.training.setup import first_source, load_data
+from coviews.training.setup import first_source, load_data, without_colour
 from coviews.training.signals import Stopped, StopRequest
 
 SEARCH = 3  # a stream of random numbers, besides those of the batches
@@ -50,8 +50,9 @@ class Training:
     journal: Journal
 
     def __init__(
-        self, settings: PretrainSettings, fabric: Fabric, display: Display, data: Any, module: nn.Module | None
-    ) -> None:
+        self, settings: PretrainSettings, fabric: Fabric, display: Display, data: Any, module: nn.Module | None,
+        *, resumed: bool = False,
+    ) -> None:  # fmt: skip
         self.fabric, self.display, self.module = fabric, display, module
         self.stop_request = StopRequest()
         self.closing = contextlib.ExitStack()  # what is to be closed at the end
@@ -63,12 +64,15 @@ class Training:
         self.loading_warnings = [str(warning.message) for warning in caught]  # kept until there is a run to tell them
         _, height, width, channels = self.images.images.shape
         pixels = self.images.images.dtype
+        if not resumed:  # a run goes on as it began
+            settings = without_colour(settings, self.images)
         self.settings = settings = settings.for_images(channels, pixels)
         given_source = first_source(settings)
         self.first_source = fitted_source(given_source, channels, pixels)
         self.views = ViewSettings.of(
-            self.images.images, placement=settings.placement, sizes=settings.view_sizes, threads=settings.threads
-        )
+            self.images.images, placement=settings.placement, sizes=settings.view_sizes, threads=settings.threads,
+            outside=outside_colour(self.images.images, settings.fill),
+        )  # fmt: skip
         local = dataclasses.replace(
             self.views, placement=settings.local_placement, sizes=settings.local_sizes((height, width))
         )
