@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from coviews.console.progress import Display, duration
 from coviews.errors import CoviewsError
 from coviews.evaluation.measures import MEASURES
 from coviews.evaluation.text_tables import as_text
+from coviews.evaluation.train_and_test import shared_images, shared_text
 from coviews.files.lock import lock_folder
 from coviews.runs.settings import PretrainSettings
 
@@ -54,7 +56,8 @@ class Comparison:
         return winner_sentence(scores(self.results, list(self.plan.variants), measure), MEASURES[measure].title)
 
     def __rich__(self) -> RenderableType:
-        return Group(rich_table(self.table), Text(self.sentence))
+        leak = [Text(f"warning: {self.results.leak}")] if self.results.leak else []
+        return Group(rich_table(self.table), Text(self.sentence), *leak)
 
     def __repr__(self) -> str:
         return as_text(self)
@@ -193,6 +196,8 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
         data = (s.data, s.test_data, s.size, s.max_size, s.channels, s.subset, s.subset_seed, s.data_root)
         if data not in loaded:
             loaded[data] = load_data(s, s.data, 1, progress)
+            if leak := shared_text(shared_images(*loaded[data]), len(loaded[data][1] or ())):
+                warnings.warn(leak, stacklevel=2)
         images, test = loaded[data]
         views = (s.view_size, s.views_global, s.views_local, s.local_size)
         work = (data, s.encoder, s.method, s.batch_size, s.precision, views)

@@ -15,6 +15,7 @@ from coviews.comparison.plan import Job, Plan
 from coviews.errors import CoviewsError
 from coviews.evaluation.measures import accuracy_measures
 from coviews.evaluation.records import FILE as EVALUATIONS
+from coviews.evaluation.train_and_test import shared_text
 from coviews.files.atomic import write_whole
 from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import plain_settings, settings_of
@@ -36,6 +37,8 @@ class Result:
     searching: float  # of them, in searches
     images: list[int]  # to learn from and to judge
     made: str  # versions and machine
+    shared: int = 0  # test images that are among the training images
+    pretrained_on: int = 0  # images; 0 in files of version 0.1.0
 
 
 @dataclass
@@ -54,6 +57,12 @@ class Results:
         """The results of a variant, by seed."""
         runs = [r for r in self.runs if r.variant == variant and (seeds is None or r.seed in seeds)]
         return sorted(runs, key=lambda r: r.seed)
+
+    @property
+    def leak(self) -> str:
+        """What is said of test images that are among the training images; empty if there are none."""
+        worst = max(self.runs, key=lambda run: run.shared, default=None)
+        return "" if worst is None else shared_text(worst.shared, worst.images[1])
 
     def agree(self, plan: Plan, where: Path) -> None:
         """Add the plan's variants; refuse those that were trained or judged in another way before."""
@@ -131,6 +140,8 @@ def collect(job: Job, folder: Path, threads: int) -> Result | None:
         searching=round(searching, 2),
         images=[evaluation["images"]["train"], evaluation["images"]["test"]],
         made=made_with(threads),
+        shared=int(evaluation["images"].get("shared", 0)),
+        pretrained_on=next((int(r["images"]) for r in records if r["kind"] == "start"), 0),
     )
 
 

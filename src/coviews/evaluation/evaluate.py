@@ -22,7 +22,7 @@ from coviews.evaluation.judge import judge
 from coviews.evaluation.options import EvaluateOptions
 from coviews.evaluation.records import append_record, results_file
 from coviews.evaluation.text_tables import as_text, result_tables
-from coviews.evaluation.train_and_test import choose_data, data_label, warn_if_shared
+from coviews.evaluation.train_and_test import choose_data, data_label, shared_images, shared_text
 from coviews.ops.engine import AREA
 from coviews.runs.settings import FROM_PYTHON
 
@@ -120,7 +120,9 @@ def evaluate(
     except CoviewsError as error:
         raise CoviewsError(f"{error}; --size sets the side of the images") from error
     with waiting("comparing training and test images" if options.progress else ""):
-        warn_if_shared(train, test)
+        shared = shared_images(train, test)
+    if shared and test is not None:
+        warnings.warn(shared_text(shared, len(test)), stacklevel=2)
 
     # the measures
     device = device_of(model.encoder) if own else move_to_device(model.encoder, options.device)
@@ -132,6 +134,7 @@ def evaluate(
         crop=AREA if placement is None else None if placement.crop == "none" else placement.area,
         flip=0.5 if placement is None else placement.flip,
     )  # fmt: skip
+    results["images"]["shared"] = shared
     if options.baselines and own:
         reason = "coviews cannot make a module of yours anew"
         results["missing"].append({"name": "untrained", "reason": reason})

@@ -1,7 +1,6 @@
 """The data of an evaluation: which images are learned from and which are judged, loaded and compared."""
 
 import hashlib
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,18 +67,22 @@ def choose_data(
     )
 
 
-def warn_if_shared(train: ImageSet, test: ImageSet | None) -> None:
-    """Warn where test images are among the training images."""
+def shared_images(train: ImageSet, test: ImageSet | None) -> int:
+    """How many test images are among the training images; 0 where there are too many to look."""
     if test is None or train.images.nbytes + test.images.nbytes > _COMPARED:
-        return
+        return 0
     known = set(_digests(train.images))
-    shared = sum(digest in known for digest in _digests(test.images))
-    if shared:
-        warnings.warn(
-            f"{shared:,} of {len(test):,} test images are among the training images, to the last pixel: accuracies "
-            "will be too high",
-            stacklevel=3,
-        )
+    return sum(digest in known for digest in _digests(test.images))
+
+
+def shared_text(shared: int, tested: int) -> str:
+    """What is said of test images that are among the training images; empty if there are none."""
+    if not shared:
+        return ""
+    return (
+        f"{shared:,} of {tested:,} test images are among the training images, to the last pixel: accuracies will be "
+        "too high"
+    )
 
 
 def data_label(data: Any) -> str:
