@@ -20,6 +20,7 @@ COMMANDS: dict[str, str | Callable[..., None]] = {
     "preview": "coviews.cli.preview",
     "choose": "coviews.cli.choose",
     "pretrain": "coviews.cli.pretrain",
+    "check": "coviews.cli.check",
     "evaluate": "coviews.cli.evaluate",
     "embed": "coviews.cli.embed",
     "export": "coviews.cli.export",

@@ -22,6 +22,7 @@ from coviews.searching.measures import SearchMeasure
 Record = dict[str, Any]
 
 _MOST = 80  # policies that are shown: more cannot be told apart in a chart, and each takes a moment
+CHECK = "check.json"  # what `coviews check` found, in the run's folder
 _KINDS = ("start", "look", "epoch", "search", "warning")
 
 
@@ -44,6 +45,15 @@ class RunRecord:
     def name(self) -> str:
         """The name of the folder."""
         return self.path.resolve().name
+
+    @cached_property
+    def check(self) -> Record:
+        """What `coviews check` found; empty if it was not run."""
+        try:
+            content = json.loads((self.path / CHECK).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return content if isinstance(content, dict) else {}
 
     @cached_property
     def start(self) -> Record:

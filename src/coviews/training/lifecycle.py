@@ -15,6 +15,7 @@ from coviews.report.write import write_report
 from coviews.runs.folder import Run
 from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import settings_yaml
+from coviews.training.check import check
 from coviews.training.estimate import estimate_text, expected_seconds, trial_pace
 from coviews.training.journal import Journal
 from coviews.training.schedule import learning_rate
@@ -110,6 +111,9 @@ def finish(t: Training) -> Pretrained:
             depth=t.images.depth,
             values=t.images.values,
         )
+        if s.knn_every:
+            t.display.update("checking the encoder", 0, 1, "")
+            t.display.line(check(t.run.path, t.images, encoder=t.bare.encoder, progress=False).sentence)
         if s.report:
             t.display.update("writing the report", 0, 1, "")
             try:

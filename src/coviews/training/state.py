@@ -179,6 +179,7 @@ class Training:
                 "optimizer": self.optimizer.state_dict(),
                 "precision": self.fabric._precision.state_dict(),  # the scale of half-precision gradients
                 "search": _tensors(self.search.state_dict() if self.search else {}),
+                "looks": _tensors({"neighbours": self.monitor.neighbours}),
             },
             keep,
         )
@@ -200,6 +201,8 @@ class Training:
             for name in _POSITION:
                 setattr(self, name, state[name])
             self.clock.seconds.update(state["seconds"])
+            neighbours = state.get("looks", {}).get("neighbours")  # version 0.1.0 kept none
+            self.monitor.neighbours = None if neighbours is None else neighbours.numpy()
             if self.search is not None:
                 self.search.load_state_dict(state["search"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
