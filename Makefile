@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 
-.PHONY: help demo test browser lint format bench clean
+.PHONY: help demo test browser lint format docs bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    set up, then pretrain a small encoder on the built-in images (about two minutes)"
 	@echo "make test    set up, then run the tests"
 	@echo "make lint    ruff and mypy"
+	@echo "make docs    build the documentation into build/site, and fail on a broken link"
 	@echo "make bench   the benchmarks (BENCH=--quick for under a minute each)"
 
 $(VENV)/bin/python:
@@ -51,6 +52,10 @@ lint: $(VENV)/.ready
 format: $(VENV)/.ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
 
 bench: $(VENV)/.bench-ready
 	$(BIN)/python benchmarks/engine.py $(BENCH)

@@ -1,11 +1,12 @@
 """How good a choice of views is: points behind the best views in hindsight, on several sets of images.
 
-Every set is trained with each of some named families, with today's and the former default, and with what `choose`
-takes without labels and with few; all are judged by the linear probe and kNN with all labels. The regret of a choice
-is how far the mean of both is behind that of the best views of all that were trained.
+`choose` finds views for each set without labels and with 3, 10 and 50 a class. Its pilots are shared: the families
+after the screening are those that promise most by 10 labels a class. Then every choice, the recipe, the default and the
+former default are trained anew with three seeds, and judged by the linear probe and kNN with all labels. The regret of
+a choice is how far the mean of both is behind that of the best views of all that were trained on the set.
 
     python benchmarks/choose.py --data FOLDER --out STUDY            # hours; goes on where it was
-    python benchmarks/choose.py --quick --json                       # minutes: short pilots, short trainings
+    python benchmarks/choose.py --quick --json                       # minutes: short pilots, short trainings, one seed
 
 FOLDER holds sets as NAME/{train,test}/CLASS/*.png, or archives (.tar.gz) of such folders; by default ../shared/data.
 """
@@ -16,21 +17,16 @@ import statistics
 import sys
 import tarfile
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import coviews
 from coviews.comparison.results import read_results
-from coviews.policies.factors import FAMILIES, RECIPE, family
+from coviews.policies.factors import RECIPE
 
 ROOT = Path(__file__).parent.parent
 SETS = ("cifar10", "fruits", "steel", "signs", "speech")
-NAMED = {
-    "recipe": RECIPE, "cropflip": FAMILIES["cropflip"], "bright": family("crop small, mirror, light"),
-    "noflip": replace(RECIPE, mirror=False), "geo": family("crop small, mirror, tilt"),
-    "quarter": replace(RECIPE, turns=True),
-}  # fmt: skip
 LABELS = (0, 3, 10, 50)  # a class
+PILOTS = 16
 
 
 def options() -> argparse.Namespace:
@@ -57,47 +53,46 @@ def unpacked(folder: Path, where: Path) -> dict[str, Path]:
 
 
 def choices(data: Path, out: Path, args: argparse.Namespace) -> dict[str, coviews.Choice]:
-    """What `choose` takes with so many labels a class; the pilots are shared where they can be."""
-    first = 14 if args.quick else 18  # pilots; each further number of labels has some more to go on from there
+    """What `choose` takes with so many labels a class."""
     lengths = {"epochs": 6, "images": 600} if args.quick else {"epochs": 16, "images": 1500}
-    counts = (0, 10) if args.quick else LABELS
-    made = {}
-    for i, count in enumerate(counts):
-        labels = {"labels": "none"} if count == 0 else {"per_class": count}
-        made[f"choose {count}"] = coviews.choose(
-            str(data / "train"),
-            out=out,
-            jobs=args.jobs,
-            pilots=first + 4 * i,
-            progress=sys.stderr.isatty(),
-            **lengths,
-            **labels,
+    shared = {"jobs": args.jobs, "progress": sys.stderr.isatty(), **lengths}
+    made = {
+        count: coviews.choose(
+            str(data / "train"), out=out / "choice", per_class=count, pilots=14 if args.quick else PILOTS, **shared
         )
-    return made
+        for count in ((10,) if args.quick else (10, 3, 50))
+    }
+    made[0] = coviews.choose(str(data / "train"), out=out / "choice-without-labels", labels="none", **shared)
+    return {f"choose {count}": made[count] for count in sorted(made)}
 
 
-def study(name: str, data: Path, out: Path, args: argparse.Namespace) -> dict[str, float]:
-    """The mean of linear probe and kNN, over the seeds, of everything that was trained on one set."""
-    made = choices(data, out / "choice", args)
-    named = {k: v for k, v in NAMED.items() if not args.quick or k in ("recipe", "cropflip", "noflip")}
+def study(name: str, data: Path, out: Path, args: argparse.Namespace) -> dict[str, object]:
+    """The mean of linear probe and kNN, over the seeds, of everything that was trained on one set, and the choices."""
+    made = choices(data, out, args)
+    colour = made["choose 0"].decided.recipe.colour
+    default = coviews.PretrainSettings().family
+    assert default is not None
+    named = {"recipe": RECIPE, "default": default}
+    if not colour:
+        named = {k: v.without_colour() for k, v in named.items()}
+    families = named | {k: c.family for k, c in made.items()}
     # one training for each family, however many names it has
-    texts = {views.text for views in [*named.values(), *(c.family for c in made.values())]}
-    variants = {text: {"views": text} for text in sorted(texts)} | {"former default": {"views": "coviews"}}
-    images = 600 if args.quick else min(2000, len(list((data / "train").rglob("*.png"))))
+    variants = {v.text: {"views": v.text} for v in families.values()} | {"former default": {"views": "coviews"}}
+    count = len(list((data / "train").rglob("*.png")))
     coviews.compare(
         str(data / "train"), variants=variants, test_data=str(data / "test"), seeds=1 if args.quick else 3,
-        jobs=args.jobs, out=out / "trainings", size=32, subset=str(images), encoder="resnet8",
-        epochs=12 if args.quick else 40, warmup_epochs=2 if args.quick else 4, batch_size=64 if args.quick else 128,
-        lr=0.12, knn_every=0, report=False, tensorboard=False, progress=sys.stderr.isatty(),
+        jobs=args.jobs, out=out / "trainings", size=32, subset=str(min(600 if args.quick else 1500, count)),
+        encoder="resnet8", epochs=6 if args.quick else 16, warmup_epochs=3, lr_warmup_epochs=2, batch_size=64, lr=0.12,
+        knn_every=0, report=False, tensorboard=False, precision="bf16-mixed", k=20, progress=sys.stderr.isatty(),
     )  # fmt: skip
     results = read_results(out / "trainings" / "results.json")
-    score = {v: statistics.fmean(statistics.fmean(r.accuracy.values()) for r in results.of(v)) for v in variants}
-    print(f"{name}: " + ", ".join(f"{k} [{c.family.text}]" for k, c in made.items()), file=sys.stderr)
-    return (
-        {k: score[v.text] for k, v in named.items()}
-        | {"former default": score["former default"], "default": score[coviews.PretrainSettings().family.text]}
-        | {k: score[c.family.text] for k, c in made.items()}
-    )  # fmt: skip
+    every = sorted({run.variant for run in results.runs})
+    scores = {v: [round(statistics.fmean(r.accuracy.values()), 2) for r in results.of(v)] for v in every}
+    return {
+        "scores": {v: s for v, s in scores.items() if len(s) >= (1 if args.quick else 3)},
+        "views": {k: v.text for k, v in families.items()} | {"former default": "former default"},
+        "sentences": {k: c.decided.sentence for k, c in made.items()},
+    }
 
 
 def main() -> None:
@@ -109,17 +104,21 @@ def main() -> None:
         wanted = [s for s in args.sets.split(",") if s] or (["fruits", "signs"] if args.quick else list(sets))
         if missing := [name for name in wanted if name not in sets]:
             sys.exit(f"error: {missing[0]} is not in {args.data}: give --data, a folder of sets")
-        scores = {name: study(name, sets[name], out / name, args) for name in wanted}
+        studies = {name: study(name, sets[name], out / name, args) for name in wanted}
     figures: dict[str, object] = {}
     names = {"recipe": "recipe", "former default": "default_old", "default": "default"}
     names |= {f"choose {count}": f"choose_{count}" for count in LABELS}
     for name, key in names.items():
-        if not all(name in by_name for by_name in scores.values()):
+        if not all(name in s["views"] for s in studies.values()):
             continue
-        regrets = {s: max(by_name.values()) - by_name[name] for s, by_name in scores.items()}
+        regrets = {}
+        for set_name, s in studies.items():
+            means = {v: statistics.fmean(values) for v, values in s["scores"].items()}
+            regrets[set_name] = max(means.values()) - means[s["views"][name]]
         figures[f"regret_{key}"] = round(statistics.fmean(regrets.values()), 2)
         figures[f"worst_{key}"] = round(max(regrets.values()), 2)
-    figures["scores"] = {s: {n: round(v, 2) for n, v in by_name.items()} for s, by_name in scores.items()}
+        figures[f"regrets_{key}"] = {s: round(v, 2) for s, v in regrets.items()}
+    figures["sets"] = studies
     text = json.dumps(figures, indent=1)
     if args.json in (None, "-"):
         print(text)

@@ -1,4 +1,4 @@
-"""The tables and the picture of docs/results.md and the README, from the results files: no figure is typed by hand.
+"""The tables and the picture of docs/results.md and its summary, from the results files: no figure is typed by hand.
 
 A table stands between `<!-- NAME -->` and `<!-- end -->`, and is made anew where it stands.
 
@@ -17,7 +17,11 @@ from coviews.comparison.standings import Rows, mean_and_deviation, scores
 from coviews.comparison.verdict import paired
 
 ROOT = Path(__file__).parent.parent
-RESULTS, PAGES, FIGURE = ROOT / "docs" / "results", ("docs/results.md", "README.md"), ROOT / "docs/figures/study.png"
+RESULTS, PAGES, FIGURE = (
+    ROOT / "docs" / "results",
+    ("docs/results.md", "docs/what-to-use.md"),
+    ROOT / "docs/figures/study.png",
+)
 QUIET = 2  # the seed in the study during whose runs hardly anything else ran
 LEARNED = ("CoViews", "IndepViews", "CoViews by table", "IndepViews by table")
 OVER_FIXED = [

@@ -4,6 +4,8 @@ Bare: forward, loss, backward and update of the same method on views that were m
 epochs of it, views drawn from a queue of four policies, made, moved and normalised. lightly: its SimCLR with
 its own transform (torchvision's operations), loss and projector on the same encoder, images, batch and cores, images
 in memory, with the number of loader processes that serves it best. All in one process, in turn, medians of rounds.
+
+Then the time of an epoch of hard views of each kind, and of the keeping head, over that of the recipe.
 """
 
 import contextlib
@@ -11,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,20 +34,30 @@ from coviews.training.state import Training
 from measure import options, versions, write
 
 BATCH = 128
+# what is compared with the recipe
+COSTLIER: dict[str, dict[str, Any]] = {
+    "keep": {"views": "recipe", "keep": 5.0},
+    "hardviews": {"views": "hardviews", "hard_source": "recipe"},
+    "hardviews_half": {"views": "hardviews", "hard_source": "recipe", "hard_scale": 0.5},
+    "hardviews_crops": {"views": "hardviews", "hard_source": "recipe", "hard_crops": 8, "hard_views": 2},
+    "hardviews_crops_half": {
+        "views": "hardviews", "hard_source": "recipe", "hard_crops": 8, "hard_views": 3, "hard_scale": 0.5
+    },
+}  # fmt: skip
 
 
 @contextlib.contextmanager
-def training_of(encoder: str, images: int) -> Iterator[Training]:
+def training_of(encoder: str, images: int, **changes: Any) -> Iterator[Training]:
     settings = PretrainSettings(
         data=f"shapes:{images}", encoder=encoder, batch_size=BATCH, tensorboard=False, accelerator="cpu",
         save_every=1e6, space="autoaugment", search=PPOSettings(),
         views="coviews",
-    )  # fmt: skip
+    ).replaced(**changes)  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         training = Training(settings, make_fabric(settings), Display(False), settings.data, None)
         training.settings = settings.replaced(out=Path(folder) / "run")
         begin(training, None, False)
-        for seed in range(4):
+        for seed in range(4 if settings.learns_views else 0):
             training.queue.push(Policy.untrained(space("autoaugment"), np.random.default_rng(seed)))
         yield training
         training.close()
@@ -119,6 +132,15 @@ def lightly_epoch(training: Training, workers: int) -> Callable[[], object]:
     return run
 
 
+def times_over_recipe(rounds: int, steps: int) -> dict[str, float]:
+    """The time of an epoch of hard views of each kind, and of the keeping head, over that of the recipe."""
+    with contextlib.ExitStack() as stack:
+        kinds = {"recipe": {"views": "recipe"}, **COSTLIER}
+        started = {name: training_of("resnet8", steps * BATCH, **changes) for name, changes in kinds.items()}
+        t = medians({name: epoch(stack.enter_context(one)) for name, one in started.items()}, rounds)
+    return {f"time_over_recipe_{name}": t[name] / t["recipe"] for name in COSTLIER}
+
+
 def best_of(systems: dict[str, Callable[[], object]]) -> dict[str, Callable[[], object]]:
     """The fastest of several, by one call of each after another one."""
     t = medians(systems, 1)
@@ -158,6 +180,7 @@ def main() -> None:
             figures["pretrain_over_lightly_resnet8"] = best / t["pretrain"]
             figures["views_share_pretrain_resnet8"] = max(0.0, 1 - t["bare"] / t["pretrain"])
             figures["views_share_lightly_resnet8"] = 1 - t["bare"] / best
+    figures |= times_over_recipe(*plans["resnet8"])
     Console(width=110).print(table)
     print(f"{torch.get_num_threads()} threads, batches of {BATCH} pairs at 32 pixels")
     print(versions("coviews", "numpy", "numba", "torch", "torchvision", "lightly"))

@@ -25,6 +25,7 @@ class Pilots:
         self.fails = lambda variant: False  # whether the pilots of a family fail
         self.killed_after: int | None = None
         self.noise = 1.0  # of a pilot, in points
+        self.mirrored = 52.0  # how well pilots tell mirror images, in percent
 
     def truth(self, views: Family) -> float:
         """The accuracy that a family reaches, in percent."""
@@ -41,7 +42,7 @@ class Pilots:
         failed = self.fails(job.variant)
         if not failed:
             runner.run_folder(job).mkdir(parents=True, exist_ok=True)
-            signals = {"rotation": 50.0, "retrieval": 50.0, "rankme": 20.0}
+            signals = {"mirrored": self.mirrored, "rankme": 20.0}
             (runner.run_folder(job) / SIGNALS).write_text(json.dumps(signals))
         runner._running[job.name] = Done(int(failed))
 
@@ -67,7 +68,7 @@ def made_up_choice(text: str) -> Choice:
     effects = (Effect("colour", "off", 2.0, 1.0), Effect("light", "off", 4.0, 1.5), Effect("turns", "on", -1.0, 0.5))
     standings = (Standing(chosen, 70.0, 6.0, 2.0, 1), Standing(Family(), 64.0, 0.0, 0.0, 2))
     verdict = Verdict(chosen, Family(), 6.0, 2.0, effects, standings, True)
-    signals = {"rotation": 50.0, "retrieval": 40.0, "rankme": 20.0}
+    signals = {"mirrored": 50.0, "rankme": 20.0}
     scores = tuple(PilotScore(f, seed, 60.0, signals) for seed, f in enumerate((chosen, Family(), Family())))
     settings = {"encoder": "resnet8", "size": 32, "batch_size": 64, "seed": 0}
     return Choice(

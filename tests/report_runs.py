@@ -39,6 +39,7 @@ def make_run(path: Path, *, finished=True, policies=2, classes=("disc", "ring"),
         times = {"seconds": 2.0, "images_per_second": 30.0, "waiting": 0.1}
         lines.append(
             {"kind": "epoch", "epoch": epoch, "loss": 5 - 0.1 * epoch, "lr": 0.01, "spread": 1.0, "time": times}
+            | ({"kept": {"Hue": -0.1 + 0.1 * epoch, "position": 0.2}} if chosen.keep else {})
         )
         if epoch % 2 == 0:
             look = {"knn": 20.0 + epoch, "rankme": 9.0 + epoch, "spread": 0.5, "time": {"seconds": 1.0}}

@@ -1,5 +1,7 @@
 """What the docs show is what runs."""
 
+import ast
+import json
 import re
 import shlex
 import subprocess
@@ -49,40 +51,107 @@ SMALL = "--encoder resnet8 --epochs 2 --warmup-epochs 1 --batch-size 32"
 PILOTS = "--pilots 2 --epochs 1 --size 16"
 
 
-def test_the_readme_runs(folder, monkeypatch, here):
-    """Its commands and its Python, from top to bottom; training is made short."""
+def test_the_first_pages_run(folder, monkeypatch, here):
+    """The commands and the Python of Start here, then what the README has besides; training is made short."""
     import torch
 
     import coviews
 
     monkeypatch.chdir(folder)
-    lines = [ln for block in blocks("README.md", "") for ln in block.splitlines() if ln.startswith("coviews ")]
-    assert len(lines) >= 6
-    for line in lines:
-        words = shlex.split(line.split("#")[0])[1:]
-        short = {"pretrain": SMALL, "choose": PILOTS, "compare": f"{SMALL} --dry-run"}.get(words[0], "")
+    texts = "\n".join([*blocks("docs/index.md", ""), *blocks("README.md", "")])
+    lines = [line.split("#")[0].strip() for line in texts.splitlines() if line.startswith("coviews ")]
+    assert len(set(lines)) >= 9
+    for line in dict.fromkeys(lines):
+        words = shlex.split(line)[1:]
+        short = {"pretrain": f"{SMALL} --overwrite", "choose": PILOTS, "embed": "--overwrite"}.get(words[0], "")
         assert main(words + shlex.split(short)) == 0, line
-    assert Path("sheet.png").stat().st_size > 1000
-    assert Path("runs/first/report.html").stat().st_size > 1000
-    assert Path("choice/choice.html").stat().st_size > 1000
-    load, views, learn = blocks("README.md", "python")
+    for written in ("views.png", "neighbours.png", "map.png", "runs/first/report.html", "choice/choice.html"):
+        assert Path(written).stat().st_size > 1000
+    assert Path("encoder.safetensors").exists()
     names = {"coviews": coviews}
-    exec(load, names)
-    assert names["encoder"](torch.zeros(2, 3, 32, 32)).shape == (2, 256)
-    exec(views, names)
-    assert names["x1"].shape == (140, 3, 32, 32)
-    names["encoder"] = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, 4), torch.nn.ReLU(), torch.nn.Flatten())
-    names["settings"] = coviews.PPOSettings(iterations=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an encoder that is not trained
-        exec(learn.replace("generator=generator)", "generator=generator, settings=settings)"), names)
-    assert names["source"].sample(3, np.random.default_rng(0)) == names["policy"].sample(3, np.random.default_rng(0))
+    for code in blocks("README.md", "python") + blocks("docs/index.md", "python"):
+        exec(code, names)
+        assert names.pop("encoder")(torch.zeros(2, 3, 32, 32)).shape == (2, 256)
 
 
-def test_make_knows_what_the_readme_says():
+def test_the_readme_is_one_screen():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 40
+
+
+def test_make_knows_what_the_pages_say():
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    asked = re.findall(r"make (\w+)\b", " ".join(blocks("README.md", "")) + " make lint make bench")
-    assert set(asked) <= set(targets)
+    pages = (ROOT / "README.md").read_text() + "\n".join(blocks("docs/contributing.md", ""))
+    asked = re.findall(r"(?:`|^)make (\w+)\b", pages, re.MULTILINE)
+    assert {"demo", "docs", "lint", "test"} <= set(asked) <= set(targets)
+
+
+@pytest.mark.parametrize("page", ["domains", "pretrain", "data", "choose"])
+def test_the_trainings_of_a_page_are_understood(page, monkeypatch):
+    """Each command is read and checked as it would be; nothing is trained."""
+    import importlib
+
+    read = []
+    module = importlib.import_module("coviews.training.pretrain")  # its function of the same name is what is imported
+    monkeypatch.setattr(module, "pretrain", lambda **given: read.append(given["settings"]))
+    lines = [line for block in blocks(f"docs/{page}.md", "") for line in block.splitlines()]
+    trainings = [line for line in lines if line.startswith("coviews pretrain ") and ".yaml" not in line]
+    for line in trainings:
+        assert main(shlex.split(line)[1:]) == 0, line
+    assert len(read) == len(trainings)
+    if page == "domains":
+        assert len(read) >= 8
+        assert all(settings.family is not None for settings in read)
+
+
+def test_the_summary_shows_the_table_of_the_results():
+    """The same figures, made from the same file."""
+    table = re.compile(r"<!-- study -->.*?<!-- end -->", re.DOTALL)
+    pages = [(ROOT / "docs" / name).read_text() for name in ("what-to-use.md", "results.md")]
+    assert table.findall(pages[0]) == table.findall(pages[1])
+
+
+@pytest.mark.parametrize("name", ["first-encoder", "own-views"])
+def test_a_notebook_runs(name, tmp_path, monkeypatch):
+    """Its cells in their order, with fewer images and epochs; a last line that is shown must have a value."""
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads((ROOT / "docs" / "notebooks" / f"{name}.ipynb").read_text())["cells"]
+    assert not any(cell.get("outputs") for cell in cells)
+    names = {}
+    for cell in cells:
+        if cell["cell_type"] != "code":
+            continue
+        code = re.sub(r"shapes:\d+", "shapes:260", "".join(cell["source"]))
+        *rest, last = ast.parse(re.sub(r"EPOCHS = \d+", "EPOCHS = 2", code)).body
+        if isinstance(last, ast.Expr):
+            exec(compile(ast.Module(rest, []), name, "exec"), names)
+            shown = eval(compile(ast.Expression(last.value), name, "eval"), names)
+            assert shown is not None or "print" in code
+        else:
+            exec(compile(ast.Module([*rest, last], []), name, "exec"), names)
+    if name == "first-encoder":
+        assert names["embedding"].shape == (260, 256)
+    else:
+        assert "Rotate" not in names["source"].space.ops
+        assert len(names["history"]) == 2
+
+
+def test_the_site_is_built_without_a_broken_link(tmp_path, monkeypatch):
+    """Every link and anchor leads somewhere, and the reference has all that it names."""
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    monkeypatch.setenv("NO_MKDOCS_2_WARNING", "1")
+    config = load_config(str(ROOT / "mkdocs.yml"), site_dir=str(tmp_path / "site"), strict=True)
+    config.plugins.on_startup(command="build", dirty=False)
+    build(config)
+    commands = (tmp_path / "site" / "commands.html").read_text()
+    assert "--search.reward.bound" in commands
+    assert "<code>--labels DATA</code>" in commands
+    reference = (tmp_path / "site" / "reference.html").read_text()
+    assert reference.count('class="doc doc-heading"') > 25
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").glob("*.md")}
+    nav = (ROOT / "mkdocs.yml").read_text()
+    assert not [page for page in pages if page not in nav]
 
 
 def test_the_page_on_views_runs_and_lists_every_operation(monkeypatch):
@@ -114,9 +183,23 @@ def test_the_tables_are_those_of_the_package():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_page_on_own_loops_shows_the_example():
-    for code, name in zip(blocks("docs/own-loop.md", "python"), ("own_loop", "own_loop_table"), strict=True):
+def test_the_page_on_own_loops_shows_the_examples_and_runs(folder, monkeypatch):
+    import torch
+
+    import coviews
+
+    views, learn, *examples = blocks("docs/own-loop.md", "python")
+    for code, name in zip(examples, ("own_loop", "own_loop_table"), strict=True):
         assert code == (ROOT / "examples" / f"{name}.py").read_text()
+    monkeypatch.chdir(folder)
+    exec(views, names := {})
+    assert names["x1"].shape == (140, 3, 32, 32)
+    names["encoder"] = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, 4), torch.nn.ReLU(), torch.nn.Flatten())
+    names["settings"] = coviews.PPOSettings(iterations=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an encoder that is not trained
+        exec(learn.replace("generator=generator)", "generator=generator, settings=settings)"), names)
+    assert names["source"].sample(3, np.random.default_rng(0)) == names["policy"].sample(3, np.random.default_rng(0))
 
 
 def test_the_example_of_a_table_runs(capsys):

@@ -1,4 +1,7 @@
-"""A run on one process or on two that share each batch: `two_ranks.py DEVICES FOLDER METHOD [VIEWS [SEARCH]]`."""
+"""A run on one process or on two that share each batch: `two_ranks.py DEVICES FOLDER METHOD [VIEWS [SEARCH]]`.
+
+Views that are not learned are trained on with the keeping head.
+"""
 
 import sys
 from pathlib import Path
@@ -40,6 +43,7 @@ if __name__ == "__main__":
         method=method,
         **({"bank": 128} if method == "moco" else {}),
         views=views,
+        keep=0.0 if views == "coviews" else 5.0,
         devices=devices,
         out=run,
         save_every=0,

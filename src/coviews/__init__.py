@@ -141,6 +141,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "transforms":  # for loops of other libraries; it needs torch
+        return importlib.import_module("coviews.transforms")
     if name in _LATE:
         return getattr(importlib.import_module(_LATE[name]), name)
     raise AttributeError(f"module 'coviews' has no attribute {name!r}")

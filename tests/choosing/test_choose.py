@@ -50,13 +50,36 @@ def test_ties_and_noise_give_the_recipe(quick, pilots, noise):
     assert read_family(made.file) == RECIPE
 
 
-def test_without_labels_it_says_what_cannot_be_known(quick, pilots, capsys):
-    made = quick(labels="none", progress=True)
+@pytest.mark.parametrize(("mirrored", "mirror"), [(51.0, True), (55.0, True), (70.0, False), (99.0, False)])
+def test_without_labels_mirror_images_that_stand_out_are_not_made(quick, pilots, capsys, mirrored, mirror):
+    pilots.mirrored = mirrored
+    made = quick(labels="none", pilots=None, matters=None, progress=True)
+    assert made.family == Family(mirror=mirror, cutout=True)
+    assert families_of(pilots) == [Family(mirror=False)] * 2
+    assert len(set(pilots.started)) == 2  # with other seeds
     assert made.labels == 0
     assert made.judged_by == "no labels"
-    assert "Whether colour, mirror and turns may change cannot be seen" in capsys.readouterr().err
+    assert "Whether brightness, colour and up and down may change cannot be seen" in capsys.readouterr().err
     assert "cannot be seen" in (made.path / "choice.html").read_text()
     assert all(p.accuracy is None for p in made.pilots)
+    assert ("do not mirror" in made.decided.sentence.lower()) == (not mirror)
+
+
+def test_without_labels_and_without_a_question_about_mirrors_nothing_is_trained(quick, pilots):
+    made = quick(labels="none", pilots=None, matters="mirror")
+    assert made.family == Family(mirror=False, cutout=True)
+    assert quick(labels="none", pilots=None, matters=None, ignores="mirror", out=made.path / "other").family.mirror
+    assert not pilots.started
+
+
+def test_labels_that_come_later_add_pilots(quick, pilots):
+    pilots.mirrored, pilots.truth = 90.0, lambda views: 50 + 10 * views.mirror
+    assert not quick(labels="none", pilots=None).family.mirror
+    made = quick(pilots=None)
+    assert made.family.mirror
+    assert len(pilots.started) == len(set(pilots.started)) == made.plan.count == 12
+    assert quick(pilots=None).family == made.family  # nothing is left to do
+    assert len(pilots.started) == 12
 
 
 def test_the_recipe_is_tried_twice_and_pilots_differ(quick, pilots):

@@ -255,9 +255,9 @@ def test_bad_input_is_said_before_anything_is_trained(tmp_path, capsys, argument
     ("text", "said"),
     [
         ("random: {views: uniform}", "random is named twice"),
-        ("[1, 2]", "must hold names"),
+        ("[1, 2]", "expected object"),
         ("", "must hold names"),
-        ("a: {views: [", "is no YAML"),
+        ("a: {views: [", "cannot be read as YAML"),
         ("a: uniform", "a must be a mapping"),
         ("a: {seed: 3}", "a has a seed of its own"),
         ("a: {search: {hardnes: 1}}", "did you mean 'search.hardness'"),

@@ -365,3 +365,33 @@ def test_too_large_for_the_memory_is_said(monkeypatch):
     monkeypatch.setattr("coviews.data.formats.make_shapes", refuse)
     with pytest.raises(CoviewsError, match=r"memory.*3 TiB.*smaller size"):
         load_images("shapes")
+
+
+def test_images_with_too_many_pixels_are_reduced_or_skipped(tmp_path):
+    for name in ("large.jpg", "large.png", "small.png"):
+        side = 64 if name.startswith("large") else 16
+        Image.new("RGB", (side, side), (200, 30, 60)).save(tmp_path / name)
+    with pytest.warns(UserWarning, match=r"1 broken and skipped .*large\.png \(4,096 pixels, more than the 1,024"):
+        images = load_images(tmp_path, max_pixels=32 * 32, size=16)
+    assert images.names == ("large.jpg", "small.png")
+    assert [name for name, _ in images.broken] == ["large.png"]
+    assert abs(images.images[0].astype(int) - images.images[1]).max() < 12  # JPEG is not exact
+    alone = load_images(tmp_path / "large.jpg", max_pixels=32 * 32)
+    assert alone.images.shape == (1, 32, 32, 3)
+    with pytest.raises(CoviewsError, match="--max-pixels must be a whole number from 1"):
+        load_images(tmp_path, max_pixels=0)
+    with pytest.raises(CoviewsError, match=r"cannot read the image .*large\.jpg: 4,096 pixels, more than"):
+        load_images(tmp_path / "large.jpg", max_pixels=10)  # an eighth of its sides is too large as well
+
+
+def test_the_longer_side_may_be_bounded(tmp_path):
+    Image.new("RGB", (60, 20)).save(tmp_path / "wide.png")
+    assert load_images(tmp_path, max_side=30).images.shape == (1, 10, 30, 3)
+    assert load_images(np.zeros((2, 20, 60, 3), np.uint8), max_side=30).images.shape == (2, 10, 30, 3)
+    assert load_images(tmp_path, max_side=60).images.shape == (1, 20, 60, 3)
+
+
+@pytest.mark.parametrize("text", ["shapes:" + "9" * 5000, "shapes:999999999", "shapes:0", "shapes:x"])
+def test_impossible_numbers_of_shapes(text):
+    with pytest.raises(CoviewsError, match=r"a number of images|of memory"):
+        load_images(text)

@@ -241,3 +241,76 @@ def test_bad_input_is_said_in_a_line(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(coviews.encoders.onnx_file.importlib.util, "find_spec", lambda name: None)
     assert "pip install 'coviews[onnx]'" in said(run, "--format", "onnx")
     assert not list(tmp_path.glob("*.onnx"))
+
+
+# ------------------------------------------------------------------------------- the layout of the Hugging Face hub
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "channels", "is_timm"),
+    [
+        ("timm/resnet10t", (32, 32), 5, True),
+        ("timm/vit_tiny_patch16_224", (32, 48), 1, True),
+        ("resnet18", (64, 64), 1, True),  # torchvision's, which timm has too
+        ("resnet18", (32, 32), 3, False),  # with the stem for small images, which timm has not
+        ("resnet8", (16, 16), 3, False),
+    ],
+)
+def test_a_folder_for_the_hub_loads_and_gives_the_same(tmp_path, monkeypatch, name, size, channels, is_timm):
+    import timm
+
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "encoder.safetensors"
+    torch.manual_seed(0)
+    encoder = make_encoder(name, size, channels)
+    mean, std = (0.4,) * channels, (0.2,) * channels
+    save_encoder(file, encoder, name=name, image_size=size, channels=channels, mean=mean, std=std)
+    made = coviews.export(file, "huggingface", out="for the hub", progress=False)
+    images = torch.rand(2, channels, *size)
+    with torch.no_grad():
+        wanted = encoder.eval()((images - 0.4) / 0.2)
+    exec(made.snippet, names := {})
+    assert torch.allclose(names["features"](images), wanted, atol=1e-5)
+    config = json.loads(Path("for the hub/config.json").read_text())
+    assert config["num_features"] == wanted.shape[1]
+    assert ("pretrained_cfg" in config) == is_timm
+    if is_timm:
+        theirs = timm.create_model("local-dir:for the hub", pretrained=True).eval()
+        prepared = timm.data.resolve_data_config(model=theirs)
+        assert (tuple(prepared["input_size"]), tuple(prepared["mean"])) == ((channels, *size), mean)
+        with torch.no_grad():
+            assert torch.equal(theirs((images - 0.4) / 0.2), names["encoder"]((images - 0.4) / 0.2))
+    card = Path("for the hub/README.md").read_text()
+    code = card.split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir("for the hub")
+    exec(code, names := {})
+    assert torch.allclose(names["features"](images), wanted, atol=1e-5)
+    assert open_encoder(tmp_path / "for the hub").name == name
+
+
+def test_the_card_is_filled_in_from_the_run(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    record = {
+        "time": "2026-01-02T03:04:05+00:00", "data": "some/a|b `c`", "test_data": None,
+        "results": {
+            "images": {"train": 80, "test": 20}, "knn": {"accuracy": 0.5}, "linear": {"accuracy": 0.625},
+            "quality": {"rankme": 12.3456}, "baselines": {"pixels": {"knn": {"accuracy": 0.25}}},
+        },
+    }  # fmt: skip
+    (run / "evaluations.jsonl").write_text(json.dumps(record) + "\n{cut off")
+    assert main(["export", str(run), "--format", "huggingface", "--out", "hub"]) == 0
+    (run / "evaluations.jsonl").unlink()
+    card = Path("hub/README.md").read_text()
+    assert card.startswith("---\nlibrary_name: pytorch\n")
+    for line in (
+        "| Images | `shapes:100`, 100 |",
+        "Judged on 20 images of `a/b 'c'` (2026-01-02).",
+        "| kNN, accuracy | 50.0 % | 25.0 % |",
+        "| linear probe, accuracy | 62.5 % |  |",
+        "Without labels: rankme 12.3.",
+    ):
+        assert line in card.splitlines(), line
+    assert main(["export", str(run), "--format", "huggingface", "--out", "hub"]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert main(["export", str(run), "--format", "huggingface", "--out", "hub", "--overwrite"]) == 0
+    assert "was not evaluated" in Path("hub/README.md").read_text()

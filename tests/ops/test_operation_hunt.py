@@ -60,7 +60,7 @@ def test_a_policy_over_it_can_be_drawn_from_saved_and_loaded(halving, tmp_path):
 
 def test_it_is_in_the_help_and_in_the_table_of_the_docs(halving, capsys):
     with pytest.raises(SystemExit):
-        main(["preview", "--help"])
+        main(["preview", "--help-all"])
     assert "Halve" in capsys.readouterr().out
     assert operations_table()[1][-1] == ["Halve", "0.5 .. 1 x", "Every byte times v, rounded down", "1", ""]
 

@@ -72,7 +72,7 @@ def test_a_plan_of_no_image_and_of_views_of_several_sizes():
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "7", '{"space": "all"}', "{" * 10_000])
 def test_what_is_no_json_of_a_plan_is_refused(text):
-    with pytest.raises(CoviewsError, match="not the JSON form of a plan"):
+    with pytest.raises(CoviewsError, match="the JSON form of a plan is"):
         Plan.from_json(text)
 
 

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from coviews import CoviewsError, Policy, space, view_source
-from coviews.policies.fixed import FIXED, describe_source, fitted_source, operations_left_out, read_source
+from coviews.policies.fixed import (
+    FIXED,
+    SourceDescription,
+    describe_source,
+    fitted_source,
+    operations_left_out,
+    read_source,
+)
 
 
 @pytest.mark.parametrize("name", FIXED)
@@ -16,7 +23,7 @@ def test_a_fitted_source_draws_nothing_that_does_not_fit(name):
     assert np.unique(drawn.ops).size > 2
     assert "Hue" in operations_left_out(source, fitted) or "Hue" not in source.space.ops
     assert fitted_source(source, 3, np.uint8) is source
-    again = read_source(describe_source(fitted), fitted.space)
+    again = read_source(SourceDescription(**describe_source(fitted)), fitted.space)
     assert np.array_equal(
         again.sample(50, np.random.default_rng(1)).ops, fitted.sample(50, np.random.default_rng(1)).ops
     )

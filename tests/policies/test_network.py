@@ -216,7 +216,7 @@ def test_the_number_of_threads_is_restored_however_the_callers_overlap():
         ({"views": 1}, "two views or more, not 1"),
         ({"steps": 0}, "one step or more, not 0"),
         ({"views": 2.0}, "two views or more, not 2.0"),
-        ({"views": 4, "steps": 1000}, "more than 1024 steps"),
+        ({"views": 4, "steps": 1000}, "more than 256 steps"),
     ],
 )
 def test_sizes_that_make_no_sense(options, says):

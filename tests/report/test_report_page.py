@@ -9,12 +9,17 @@ import time
 import numpy as np
 import pytest
 
-from coviews import CoviewsError, pretrain
+from coviews import CoviewsError, pretrain, view_source
 from coviews.cli import main
+from coviews.ops.placement import Placement
+from coviews.policies.placement_effects import COUNTS, PlacementEffects
+from coviews.policies.statistics import policy_statistics
+from coviews.policies.tilted import Effects, Tilt, TiltedPolicy
 from coviews.report import figures
 from coviews.report.charts import smoothed
 from coviews.report.page import run_charts
 from coviews.report.plotly_figures import figure, text
+from coviews.report.policy_charts import clear_preferences, learned_text
 from coviews.report.record import read_run
 from coviews.report.reward_chart import reward_chart
 from coviews.report.several_runs import read_runs, several_runs_charts
@@ -85,6 +90,7 @@ def test_the_numbers_are_those_of_the_policies(tmp_path):
     assert len(data["frames"]) == 3
     newest = run.statistics[7]
     order = np.argsort(-newest.ops.mean((0, 1)), kind="stable")
+    order = order[order != newest.space.identity]
     for frame, epoch in zip(data["frames"], (3, 5, 7), strict=True):
         s = run.statistics[epoch]
         np.testing.assert_allclose(frame["changes"]["lift"]["z"][0], s.lift[np.ix_(order, order)], atol=6e-4)
@@ -93,7 +99,41 @@ def test_the_numbers_are_those_of_the_policies(tmp_path):
     weights = 0.6 * 0.4 ** np.arange(3)
     mixed = sum(w * run.statistics[e].ops.mean((0, 1)) for w, e in zip(weights, (7, 5, 3), strict=True)) / weights.sum()
     names = data["charts"]["queue"]["data"][0]["y"]
-    np.testing.assert_allclose(queue[:, -1], [mixed[newest.space.index(n)] for n in names], atol=6e-5)
+    assert "Identity" not in names
+    np.testing.assert_allclose(queue[:, -1], [16 * mixed[newest.space.index(n)] for n in names], atol=6e-4)
+    assert queue[0, -1] > 1 > queue[-1, -1]
+    colours = data["charts"]["current"]["data"][0]
+    assert colours["zmin"] + colours["zmax"] == pytest.approx(2)  # as often as in the prior is in the middle
+
+
+def tilted(strength, crops=0.0):
+    """A policy that prefers Rotate to its prior and avoids Invert, and crops of which 40 to 60 % overlap."""
+    prior = view_source("uniform", space_name="autoaugment")
+    steps, pairs = np.zeros((2, 16, 11), np.float32), np.zeros((16, 16), np.float32)
+    steps[:, prior.space.index("Rotate")], steps[:, prior.space.index("Invert")] = strength, -strength
+    places = np.zeros(COUNTS.sum(), np.float32)
+    places[2] = crops
+    placement = PlacementEffects(places, Placement(), (32, 32)) if crops else None
+    tilt = Tilt(1.0, 1.0, 100.0, -100 + 4 * strength + crops)
+    return TiltedPolicy(prior, "coviews", Effects(steps, pairs, 0.0, placement), tilt, 0.0, 0.1)
+
+
+def test_what_was_learned_is_said_against_the_prior():
+    """Not that most steps are Identity: with uniform views, two tenths are not applied."""
+    statistics = policy_statistics(tilted(0.7))
+    assert statistics.prior.sum() == pytest.approx(1)
+    assert statistics.prior[statistics.space.identity] == pytest.approx(0.8 / 16 + 0.2)
+    more, less = clear_preferences(statistics)
+    assert [statistics.space.ops[i] for i in (*more, *less[:1])] == ["Rotate", "Invert"]
+    said = learned_text(statistics)
+    assert re.fullmatch(
+        r"more often than in the prior: Rotate \(1\.\d\d times\); less often than in the prior: Invert \(0\.\d\d "
+        r"times\).*\.", said
+    )  # fmt: skip
+    assert "Identity" not in said
+    by_crops = learned_text(policy_statistics(tilted(0.0, crops=1.0)))
+    assert by_crops.startswith("pairs of crops: overlap 40–60 % (")
+    assert learned_text(policy_statistics(tilted(0.0))) == "nothing was learned, views are within 3% of the prior."
 
 
 def test_the_summary_says_what_happened(tmp_path):
@@ -128,6 +168,14 @@ def test_any_search_is_drawn_by_its_measures(tmp_path):
         ("before epoch 2", [1.0, 2.0], [1.0, 2.0]), ("before epoch 4", [1.0], [5.0]),
     ]  # fmt: skip
     assert trace.alt == "Trace, 2 searches: in the last one it goes from 5.000 to 5.000. Less is better."
+
+
+def test_what_the_keeping_head_predicts_is_drawn(tmp_path):
+    charts = {chart.key: chart for chart in run_charts(read_run(make_run(tmp_path / "run", keep=5.0, policies=0)))}
+    hue, position = charts["kept"].lines
+    assert (hue.name, hue.x[-1], hue.y[0], hue.y[-1]) == ("Hue", 6.0, 0.0, pytest.approx(0.5))
+    assert position.y == [0.2] * 6
+    assert charts["kept"].alt.endswith("at the end: Hue 50%, position 20%.")
 
 
 @pytest.mark.parametrize("views", ["random", "randaugment", "hardviews"])

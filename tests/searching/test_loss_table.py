@@ -1,5 +1,6 @@
 """Search by table: the fit against known effects, the draws against the closed form, and the toy from logged data."""
 
+import io
 import itertools
 import math
 import warnings
@@ -145,7 +146,8 @@ def test_a_saved_table_goes_on_as_it_would_have():
     first = logged(UNIFORM, effects_for(UNIFORM), batches=40)
     first.policy(np.random.default_rng(0))
     second = LossTable(UNIFORM)
-    second.load_state_dict(first.state_dict())
+    torch.save(first.state_dict(), saved := io.BytesIO())
+    second.load_state_dict(torch.load(io.BytesIO(saved.getvalue())))
     for table in (first, second):
         drawn = UNIFORM.sample(64, np.random.default_rng(3)).applied(np.random.default_rng(4))
         table.add(drawn, torch.linspace(1, 2, 64, requires_grad=True))
@@ -155,6 +157,8 @@ def test_a_saved_table_goes_on_as_it_would_have():
     assert np.array_equal(one.effects.steps, two.effects.steps)
     with pytest.raises(CoviewsError, match="saved table"):
         LossTable(view_source("trivialaugment")).load_state_dict(first.state_dict())
+    with pytest.raises(CoviewsError, match="it has no bins, fits, losses, ops, sizes"):
+        second.load_state_dict({})
 
 
 # --- how far the policy goes ------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def test_its_options_are_in_the_help(capsys):
     assert "How far a policy departs from an untrained one." in page
     assert "--search.every-second" in page
     assert "--search.hardness" not in page
-    usual = shown([], capsys)
+    usual = shown(["--help-all"], capsys)
     assert "table, ppo, toy" in usual
     assert "--search.hardness" in usual
     assert "--search.strength" not in usual

@@ -15,9 +15,13 @@ HERE = Path(__file__).parents[1]
 ALONE = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
+def records(run, kind="epoch"):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [r for r in lines if r["kind"] == kind]
+
+
 def losses(run):
-    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [r["loss"] for r in records if r["kind"] == "epoch"], [r for r in records if r["kind"] == "search"]
+    return [r["loss"] for r in records(run)], records(run, "search")
 
 
 @pytest.mark.parametrize("method", ["simclr", "moco"])
@@ -45,6 +49,9 @@ def test_without_learned_views_the_weights_are_the_same(tmp_path):
         assert done.returncode == 0, done.stdout + done.stderr
     one, two = (safetensors.torch.load_file(tmp_path / f"simclr-{n}" / "encoder.safetensors") for n in (1, 2))
     assert all(torch.allclose(one[name], two[name], atol=1e-4) for name in one)
+    kept = [records(tmp_path / f"simclr-{n}")[-1]["kept"] for n in (1, 2)]  # by the keeping head, of the whole batch
+    assert kept[0] == pytest.approx(kept[1], abs=1e-4)
+    assert {"Brightness", "position", "mirrored"} <= set(kept[0])
 
 
 def test_two_ranks_fit_the_same_table(tmp_path):

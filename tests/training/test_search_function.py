@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 import coviews
 from coviews import BoundedReward, CoviewsError, PPOSettings, ViewSettings, info_nce, search
+from coviews.encoders.architectures import check_encoder
+from coviews.encoders.features import features
 from coviews.encoders.frozen import evaluating
 from coviews.methods.losses import chance_loss
 from coviews.policies.fixed import Uniform
@@ -367,3 +369,20 @@ def test_the_example_of_the_docs_runs(capsys):
 
 def runpy_source(source):
     exec(compile(source, "own_loop.py", "exec"), {"__name__": "__main__"})
+
+
+class Named(nn.Module):
+    """An encoder as Hugging Face's models are: it gives several tensors by name."""
+
+    def forward(self, x):
+        return {"last_hidden_state": x, "pooler_output": x.mean((2, 3))}
+
+
+def test_an_encoder_that_gives_a_dict_is_an_error_that_says_what_to_do(images):
+    message = r"dict \(last_hidden_state, pooler_output\): wrap it in a module whose forward returns one tensor"
+    with pytest.raises(CoviewsError, match=message):
+        search(images, Named(), generator=torch.Generator())
+    with pytest.raises(CoviewsError, match=message):
+        check_encoder(Named(), (16, 16), 3)
+    with pytest.raises(CoviewsError, match=message):
+        features(Named(), images[:8], (0.5,) * 3, (0.25,) * 3)

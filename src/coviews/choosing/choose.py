@@ -5,25 +5,28 @@ of all pilots at once says what each factor does, and which family to take.
 """
 
 import dataclasses
+import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
+from coviews.choosing import unlabelled
 from coviews.choosing.choice import PAGE, Choice, PilotScore, without_labels
 from coviews.choosing.design import most_promising, screening
 from coviews.choosing.labelled import describe, labelled_images
 from coviews.choosing.model import FamilyModel, factor_names, families
 from coviews.choosing.options import ChooseOptions
 from coviews.choosing.page import choice_page
-from coviews.choosing.pilot_plan import PLAN, PlanFile, choice_facts, plan_pilots
+from coviews.choosing.pilot_plan import PLAN, PilotPlan, PlanFile, choice_facts, plan_pilots
 from coviews.choosing.pilots import HitsByPilot, Pilot, PilotRunner, pilot_settings, signals_in_words
 from coviews.choosing.score import observed
-from coviews.choosing.verdict import verdict
+from coviews.choosing.verdict import Verdict, verdict
+from coviews.console.option_types import ChooseKeywords
 from coviews.console.options import replaced
 from coviews.console.progress import Display, duration
 from coviews.data.imageset import ImageSet
@@ -36,6 +39,7 @@ from coviews.runs.settings import FROM_PYTHON
 from coviews.training.setup import name_of_data
 
 LEAST_IMAGES = 16
+AFTER = 0.5  # pilots after the screening, as a share of those in it
 _MARGIN = 1.25  # times the budget: then no further round of pilots begins
 _COLOURED = 1 / 128  # mean difference of channels, as a share of the range, below which images have no colours
 _LOOKED_AT = 200  # images, for that
@@ -54,13 +58,27 @@ class Candidates:
         return families(self.start, self.free)
 
     def model(self, pilots: Sequence[Pilot], hits: HitsByPilot) -> FamilyModel:
-        """What some pilots teach about all of them."""
-        signals = [pilot.signals or {} for pilot in pilots]
-        seen = observed([pilot.family for pilot in pilots], hits.of_all(pilots), signals)
+        """What some pilots teach about all of them, by the labels that they recognise."""
+        seen = observed([pilot.family for pilot in pilots], hits.of_all(pilots))
         return FamilyModel.fit(self.start, self.free, seen)
 
+    def pilots(self, labelled: bool) -> int:
+        """How many pilots there should be: for the screening and half as many again, or those without labels."""
+        if labelled:
+            return math.ceil((1 + AFTER) * len(screening(self.start, self.free)))
+        return unlabelled.PILOTS if "mirror" in self.free and self.start.mirror else 0
 
-def choose(data: Any, *, options: ChooseOptions | None = None, labels: Any = None, **changes: Any) -> Choice:
+    def verdict(self, pilots: Sequence[Pilot], hits: HitsByPilot) -> Verdict:
+        """What the pilots say, with labels or without."""
+        if hits.labelled is not None:
+            return verdict(self.model(pilots, hits), [pilot.family for pilot in pilots])
+        able = [p.signals["mirrored"] for p in pilots if not p.family.mirror and "mirrored" in (p.signals or {})]
+        return unlabelled.verdict_without_labels(self.start, self.free, able)
+
+
+def choose(
+    data: Any, *, options: ChooseOptions | None = None, labels: Any = None, **changes: Unpack[ChooseKeywords]
+) -> Choice:
     """Find out which views are useful for these images, by short pilot trainings.
 
     Called again with the same folder it goes on where it was: pilots that are done are not run again, so labels can be
@@ -90,9 +108,14 @@ def choose(data: Any, *, options: ChooseOptions | None = None, labels: Any = Non
         candidates = _candidates(images, locks)
         settings = pilot_settings(name, o, len(images), images.images.shape[3])
         file = _plan_file(o, choice_facts(o, images, locks))
+        wanted = candidates.pilots(labelled is not None)
         if file is None:
-            plan = plan_pilots(settings, o, images, len(screening(candidates.start, candidates.free)))
+            plan = plan_pilots(settings, o, images, wanted)
             file = PlanFile(o.out / PLAN, choice_facts(o, images, locks), plan)
+        elif labelled is not None and file.plan.count < wanted and not o.pilots and not file.plan.labelled:
+            given = dataclasses.replace(o, epochs=file.plan.epochs if file.rounds else o.epochs)  # labels have come
+            file.plan = plan_pilots(settings, given, images, wanted)
+        file.plan = dataclasses.replace(file.plan, labelled=labelled is not None)
         shared = {
             "pilot_epochs": file.plan.epochs, "batch_size": settings.batch_size, "lr": settings.lr,
             "encoder": settings.encoder, "size": o.size, "seed": o.seed, "forbid": o.forbid, "cap": o.cap,
@@ -116,7 +139,7 @@ def choose(data: Any, *, options: ChooseOptions | None = None, labels: Any = Non
             file.save()
             runner = PilotRunner(o.out, settings, file.plan, o.at_once, display, report)
             pilots = _run_pilots(runner, candidates, hits, file, o)
-            result = verdict(candidates.model(pilots, hits), [p.family for p in pilots], labelled is not None)
+            result = candidates.verdict(pilots, hits)
             scores = [PilotScore(p.family, p.seed, hits.accuracy(p), p.signals or {}) for p in pilots]
             choice = dataclasses.replace(choice, verdict=result, pilots=tuple(scores), failed=dict(runner.failed))
             display.update("writing the page", 0, 1, "")
@@ -156,11 +179,11 @@ def _run_pilots(
     began = time.monotonic()
     if file.rounds:
         pilots = runner.run(file.pilots)
-        _check_enough(pilots, runner)
+        _check_enough(pilots, runner, file.plan)
     while len(file.pilots) < file.plan.count and file.spent < limit:
         some = _next_round(file, candidates, pilots, hits, o.seed)
         pilots += runner.run(file.begin_round(some, o.seed))
-        _check_enough(pilots, runner)
+        _check_enough(pilots, runner, file.plan)
         now = time.monotonic()
         file.spent, began = file.spent + now - began, now
         file.save()
@@ -172,9 +195,12 @@ def _next_round(
 ) -> list[Family]:
     """What to try next: what is left of the screening design, or else the families that promise most."""
     trained, plan = len(file.pilots), file.plan
-    design = screening(candidates.start, candidates.free)
-    if trained < len(design):
-        return design[trained : plan.count]
+    if hits.labelled is None:
+        return [unlabelled.pilot_family(candidates.start)] * (plan.count - trained)
+    begun = [family for family, _ in file.pilots]
+    design = [family for family in screening(candidates.start, candidates.free) if family not in begun]
+    if design:
+        return design[: plan.count - trained]
     every, model = candidates.all, candidates.model(pilots, hits)
     count = min(plan.per_round, plan.count - trained, len(every))
     picks = most_promising(model, every, count, np.random.default_rng([seed, len(file.rounds)]))
@@ -183,7 +209,7 @@ def _next_round(
         mean, _ = model.predict(every)
         best = every[int(mean.argmax())]
         wanted += [best] if best not in [pilot.family for pilot in pilots] else []
-    if len(file.rounds) == 1:  # everything is compared with it: once more, with another seed
+    if begun.count(candidates.start) == 1:  # everything is compared with it: once more, with another seed
         wanted.append(candidates.start)
     for some in wanted[:count]:
         if some not in picks:
@@ -191,10 +217,11 @@ def _next_round(
     return picks
 
 
-def _check_enough(pilots: Sequence[Pilot], runner: PilotRunner) -> None:
-    if len(pilots) < 2:
+def _check_enough(pilots: Sequence[Pilot], runner: PilotRunner, plan: PilotPlan) -> None:
+    least, words = (2, "fewer than two pilots") if plan.labelled else (1, "no pilot")
+    if len(pilots) < least:
         reason = next(iter(runner.failed.values()), "none was trained").removeprefix("failed: ")
-        raise CoviewsError(f"fewer than two pilots came to an end: {reason}")
+        raise CoviewsError(f"{words} came to an end: {reason}")
 
 
 def _plan_file(options: ChooseOptions, facts: Mapping[str, Any]) -> PlanFile | None:
@@ -224,7 +251,7 @@ def _announcement(choice: Choice, file: PlanFile, candidates: Candidates, option
         f"{plan.count} pilots of {plan.epochs} epochs on {choice.images:,} images{again}{time_left}",
         f"{count} factor{'s' * (count > 1)} to decide: {', '.join(candidates.free)}; judged by {choice.judged_by}",
     ]
-    return lines if choice.labels else [*lines, without_labels(candidates.free)]
+    return lines if choice.labels else [*lines[: plan.count], without_labels(candidates.free)]
 
 
 def _make_folder(path: Path) -> None:

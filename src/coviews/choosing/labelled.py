@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.boundary.arrays import map_array
 from coviews.choosing.options import ChooseOptions
 from coviews.data.class_labels import labels_of_texts
 from coviews.data.image_files import ImageFiles
@@ -90,10 +91,7 @@ def _of_table(path: Path, images: ImageSet, data: str, options: ChooseOptions) -
 
 
 def _array_of_labels(path: Path) -> Sequence[Any]:
-    try:
-        values = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise CoviewsError(f"cannot read the labels in {path}: it is no array of NumPy, or not there") from error
+    values = map_array(path, "array of labels")
     if values.ndim != 1 or values.dtype.kind not in "iuU":
         raise CoviewsError(f"{path} must hold one label for each image, whole numbers or texts, -1 for those without")
     return list(values.tolist())

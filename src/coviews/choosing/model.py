@@ -23,11 +23,11 @@ CROPS_TRIED = ("large", "small", "tiny")
 _MEAN = 30.0  # points: the standard deviation of the overall mean, which the pilots decide
 # Standard deviations in points, of which the likelihood of the scores chooses: of a factor's effect, of what a family
 # has beyond its factors, and of the noise of a pilot beside that of its score.
-_EFFECTS = (1.0, 2.0, 4.0, 8.0)
-_BEYOND = (0.5, 1.5, 3.0)
-_NOISE = (0.5, 1.0, 2.0)
+_EFFECTS = (0.3, 1.0, 2.0, 4.0, 8.0)
+_BEYOND = (0.3, 1.0, 3.0)
+_NOISE = (0.5, 1.0, 2.0, 4.0)
 _ALIKE = 0.6  # correlation, for each factor that differs, of what families have beyond their factors
-DEPARTURE = 0.5  # points that each departure from the recipe is expected to cost, before any pilot
+DEPARTURE = 0.1  # points that each departure from the recipe is expected to cost, before any pilot
 
 
 @dataclass(frozen=True, eq=False)

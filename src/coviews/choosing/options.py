@@ -99,4 +99,4 @@ class ChooseOptions:
         off = {n: False for n, f in FACTORS.items() if f.ops and limits.forbidden.issuperset(f.ops)}
         if both := [name for name in off if limits.locks.get(name)]:
             raise CoviewsError(f"--ignores turns {both[0]} on, and --forbid excludes all of its operations")
-        return replace(limits, locks={n: on for n in FACTORS if (on := (limits.locks | off).get(n)) is not None})
+        return replace(limits, locks={n: on for n in FACTORS if (on := {**limits.locks, **off}.get(n)) is not None})

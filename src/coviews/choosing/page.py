@@ -82,7 +82,12 @@ def _failed(choice: Choice) -> list[str]:
 
 
 def _unknown(choice: Choice, verdict: Verdict) -> list[str]:
-    return [] if choice.labels else [without_labels([e.factor for e in verdict.effects])]
+    return [] if choice.labels else [without_labels(_open_questions(choice, verdict))]
+
+
+def _open_questions(choice: Choice, verdict: Verdict) -> list[str]:
+    """The factors that were left to the choice; those of colour only where the recipe has colour, as images do."""
+    return [n for n, f in FACTORS.items() if n not in choice.locks and (verdict.recipe.colour or not f.colour)]
 
 
 def _effects_chart(verdict: Verdict) -> BarChart:
@@ -98,12 +103,15 @@ def _effects_chart(verdict: Verdict) -> BarChart:
 
 
 def _about_effects(verdict: Verdict) -> str:
-    unit = (
-        "in points of the accuracy on the labelled images" if verdict.labelled else "in points, from label-free signs"
-    )
+    if not verdict.labelled:
+        return (
+            "What one change of the recipe is expected to add, in points: hiding a patch by what it added on other "
+            "images, not mirroring by how well pilots tell mirror images from yours. The other changes cannot be "
+            "judged without labels."
+        )
     return (
-        f"What one change of the recipe adds, on average over the families that were tried, {unit}. A bar whose line "
-        "crosses zero may be noise."
+        "What one change of the recipe adds, on average over the families that were tried, in points of the accuracy "
+        "on the labelled images. A bar whose line crosses zero may be noise."
     )
 
 
@@ -117,9 +125,10 @@ def _standings(verdict: Verdict) -> HtmlTable:
 
 
 def _about_standings(verdict: Verdict) -> str:
-    score = "in percent" if verdict.labelled else "in points above the mean of all"
+    if not verdict.labelled:
+        return "The points that are expected over the recipe."
     return (
-        f"The score that is expected of each family, {score}, and its gain over the recipe, by all pilots together: "
+        "The score that is expected of each family, in percent, and its gain over the recipe, by all pilots together: "
         "families that share factors tell of each other, so a score is not the mean of a family's own pilots."
     )
 
@@ -156,10 +165,9 @@ def _questions(choice: Choice, verdict: Verdict) -> HtmlTable:
         if name in choice.locks:
             answer = "yes" if choice.locks[name] else "no"
             rows.append([name, factor.question, f"you said {answer}", ""])
-        elif name in effects:
-            rows.append(
-                [name, factor.question, f"yes: --ignores {name}; no: --matters {name}", "; ".join(effects[name])]
-            )
+        elif name in _open_questions(choice, verdict) or name in effects:
+            said = "; ".join(effects.get(name, ["nothing, without labels"]))
+            rows.append([name, factor.question, f"yes: --ignores {name}; no: --matters {name}", said])
         else:
             rows.append([name, factor.question, "the images have no colours", ""])
     return HtmlTable(["factor", "question", "your answer", "what pilots say"], rows)
@@ -181,16 +189,14 @@ def _pilots(choice: Choice) -> HtmlTable:
 def _method(choice: Choice) -> str:
     s: Mapping[str, object] = choice.settings
     by_labels = (
-        "Each labelled image was classified by the others, by ridge regression and by neighbours; label-free signals "
-        "are a prior whose weight falls as labels come."
+        "Each labelled image was classified by the others, by ridge regression and by neighbours. A model of all "
+        "pilots at once gives the effect of each factor and its uncertainty."
         if choice.labels
-        else "Only by label-free signals: how well the encoder tells by which quarter turn an image was turned "
-        "(rotation), finds an image again among others after changes of all kinds (retrieval), and how many "
-        "dimensions its features use (rankme)."
+        else "Without labels, pilots say only how well mirror images can be told from the images (mirrored, in "
+        "percent; chance is 50) and how many dimensions their features use (rankme)."
     )
     return (
         f"{len(choice.pilots)} pilots: {s['encoder']}, {choice.plan.epochs} epochs on {choice.images:,} images of "
         f"{s['size']} pixels, batches of {s['batch_size']}, seed {s['seed']}; judged by {choice.judged_by}. "
-        f"{by_labels} A model of all pilots at once gives the effect of each factor and its uncertainty. "
-        f"Made by coviews {importlib.metadata.version('coviews')}; {VIEWS} holds the choice."
+        f"{by_labels} Made by coviews {importlib.metadata.version('coviews')}; {VIEWS} holds the choice."
     )

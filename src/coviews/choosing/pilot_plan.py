@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from coviews.boundary.json_text import read_json
+from coviews.boundary.schema import Count, Positive, Schema
 from coviews.choosing.options import ChooseOptions
 from coviews.data.imageset import ImageSet
 from coviews.errors import CoviewsError
@@ -20,7 +22,6 @@ from coviews.training.estimate import expected_seconds, measured_pace
 
 PLAN = "plan.json"
 EPOCHS = (8, 10, 12, 16, 20, 24, 32, 40)  # of a pilot, to choose from
-AFTER = 0.5  # pilots after the screening, as a share of those in it
 _START = 10.0  # seconds that a pilot takes besides its training
 _FORMAT = 1
 _COMPARED = 64  # images that tell one data set from another
@@ -36,13 +37,13 @@ class PilotPlan:
     epochs: int
     seconds: float  # of one, expected
     per_round: int  # after the screening, the pilots from one look at all to the next
+    labelled: bool = True  # whether it was made for labels, which need more pilots
 
 
-def plan_pilots(settings: PretrainSettings, options: ChooseOptions, images: ImageSet, screened: int) -> PilotPlan:
-    """As many pilots as the design needs and half as many again, each as long as the budget allows.
-
-    screened: the families of the screening design.
-    """
+def plan_pilots(settings: PretrainSettings, options: ChooseOptions, images: ImageSet, wanted: int) -> PilotPlan:
+    """As many pilots as are wanted, each as long as the budget allows; fewer if it is too little for that."""
+    if not wanted and not options.pilots:
+        return PilotPlan(0, options.epochs or EPOCHS[0], 0.0, options.at_once)
     o, pace, trained_on = options, measured_pace(settings, images, 1), min(len(images), options.images)
 
     def seconds(epochs: int) -> float:
@@ -51,7 +52,7 @@ def plan_pilots(settings: PretrainSettings, options: ChooseOptions, images: Imag
     def total(count: int, epochs: int) -> float:
         return math.ceil(count / o.at_once) * seconds(epochs)
 
-    counts = [o.pilots] if o.pilots else range(math.ceil((1 + AFTER) * screened), 1, -1)
+    counts = [o.pilots] if o.pilots else range(wanted, 1, -1)
     lengths = [o.epochs] if o.epochs else EPOCHS
     for count in counts:  # many short pilots tell more than few long ones
         fitting = [epochs for epochs in lengths if total(count, epochs) <= o.seconds]
@@ -62,6 +63,20 @@ def plan_pilots(settings: PretrainSettings, options: ChooseOptions, images: Imag
         f"--budget {o.budget} is too little for two pilots of {lengths[0]} epochs on {trained_on:,} images: "
         f"give {math.ceil(total(2, lengths[0]) / 60)}m or more, or fewer --images"
     )
+
+
+class _PlanContent(Schema):
+    """What `PlanFile.save` writes."""
+
+    format: int
+    count: Count
+    epochs: Positive
+    seconds: float
+    per_round: Positive
+    spent: float
+    facts: dict[str, Any]
+    rounds: list[list[tuple[str, Count]]]
+    labelled: bool = True
 
 
 @dataclass
@@ -114,23 +129,18 @@ class PlanFile:
     def read(cls, folder: Path) -> "PlanFile | None":
         """The plan of a folder; None if none was begun there."""
         path = folder / PLAN
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            if content["format"] != _FORMAT:
-                raise CoviewsError(f"{path} is of another version of coviews: choose another --out")
-            numbers = {name: int(content[name]) for name in ("count", "epochs", "per_round")}
-            plan = PilotPlan(**numbers, seconds=float(content["seconds"]))
-            rounds: list[Round] = [[(family(text), int(seed)) for text, seed in r] for r in content["rounds"]]
-            return cls(path, dict(content["facts"]), plan, rounds, float(content["spent"]))
-        except (FileNotFoundError, NotADirectoryError):
+        if not path.exists():
             _check_free(folder)
             return None
-        except OSError as error:
-            raise CoviewsError(f"cannot read {path}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            if isinstance(error, CoviewsError) and "version" in str(error):
-                raise
-            raise CoviewsError(f"{path} is damaged: remove it, or choose another --out") from error
+        try:
+            content = read_json(path, _PlanContent, "plan of pilots")
+            rounds: list[Round] = [[(family(text), seed) for text, seed in r] for r in content.rounds]
+        except CoviewsError as error:
+            raise CoviewsError(f"{path} is damaged ({error}): remove it, or choose another --out") from error
+        if content.format != _FORMAT:
+            raise CoviewsError(f"{path} is of another version of coviews: choose another --out")
+        plan = PilotPlan(content.count, content.epochs, content.seconds, content.per_round, content.labelled)
+        return cls(path, content.facts, plan, rounds, content.spent)
 
 
 def choice_facts(options: ChooseOptions, images: ImageSet, locks: Mapping[str, bool]) -> dict[str, Any]:

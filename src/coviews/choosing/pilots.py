@@ -1,6 +1,5 @@
 """Pilots: short trainings, each with one family, in processes of their own."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from coviews.boundary.json_text import read_json
 from coviews.choosing.options import ChooseOptions
 from coviews.choosing.pilot_plan import PilotPlan
 from coviews.choosing.pilot_worker import SIGNALS
@@ -21,6 +21,7 @@ from coviews.data.imageset import ImageSet
 from coviews.encoders.features import features
 from coviews.encoders.images import normalisation
 from coviews.encoders.open import open_encoder
+from coviews.errors import CoviewsError
 from coviews.policies.factors import Family
 from coviews.runs.settings import PretrainSettings
 
@@ -40,9 +41,8 @@ class Pilot:
     def signals(self) -> dict[str, float] | None:
         """What its encoder shows without labels; None if it is not done."""
         try:
-            values = json.loads((self.folder / SIGNALS).read_text())
-            return {str(name): float(value) for name, value in values.items()}
-        except (OSError, ValueError, AttributeError, TypeError):
+            return read_json(self.folder / SIGNALS, dict[str, float], "signals")
+        except CoviewsError:
             return None
 
 
@@ -88,10 +88,9 @@ class HitsByPilot:
         hits = self.of(pilot)
         return None if hits is None else 100 * float(hits.mean())
 
-    def of_all(self, pilots: Sequence[Pilot]) -> list[NDArray[np.float64]] | None:
-        """For each pilot; None without labels."""
-        known = [hits for pilot in pilots if (hits := self.of(pilot)) is not None]
-        return known if self.labelled is not None else None
+    def of_all(self, pilots: Sequence[Pilot]) -> list[NDArray[np.float64]]:
+        """For each pilot; there must be labels."""
+        return [hits for pilot in pilots if (hits := self.of(pilot)) is not None]
 
 
 class PilotRunner:
@@ -130,4 +129,4 @@ class PilotRunner:
 
 def signals_in_words(signals: Mapping[str, float]) -> str:
     """What an encoder shows without labels, in a few words."""
-    return f"rotation {signals['rotation']:.1f} % · retrieval {signals['retrieval']:.1f} %"
+    return f"mirror images are told apart in {signals['mirrored']:.0f} % (chance: 50 %)"

@@ -12,9 +12,9 @@ def choose_command(
     data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="DATA")],
     options: Annotated[ChooseOptions, tyro.conf.arg(name="")],
 ) -> None:
-    """Find out which views are useful for these images, by short pilot trainings and, best, a few labels.
+    """Find out which views suit these images, by short pilot trainings.
 
-    Cut off, the same command goes on where it was; more labels can be given later.
+    With a few labels the choice is much better. If interrupted, the same command continues; labels can be added later.
 
     Args:
         data: The images, as for pretrain: a folder, a list, an array file, or the name of a known set.

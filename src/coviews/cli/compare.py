@@ -44,9 +44,10 @@ def compare_command(
     preset: str | None = None,
     config: MaybePath = None,
 ) -> None:
-    """Train with each view source at the same budget, judge all in the same way, and say who wins.
+    """Train with several view sources, and say which is best.
 
-    Cut off, the same command goes on where it was; more view sources or seeds can be added later.
+    All have the same budget and are judged in the same way. If interrupted, the same command continues; view sources
+    and seeds can be added later.
 
     Args:
         settings: What is trained.
@@ -74,7 +75,9 @@ def reproduce_command(
     *,
     list: bool = False,
 ) -> None:
-    """Make a table or figure of the paper, its figures beside ours; cut off, the same command goes on.
+    """Repeat a table or figure of the paper.
+
+    If interrupted, the same command continues.
 
     Args:
         options: Which part, on which data, at which scale.

@@ -18,7 +18,9 @@ def embed_command(
     data: Data = None,
     options: Annotated[EmbedOptions, tyro.conf.arg(name="")] = DEFAULTS,
 ) -> None:
-    """Write the features of images to a file, with their names and labels; cut off, it goes on where it was.
+    """Write the features of images to a file, with their names and labels.
+
+    If interrupted, the same command continues.
 
     Args:
         run: The folder of a run, finished or not; or an encoder from elsewhere, as for evaluate.

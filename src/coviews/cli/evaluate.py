@@ -16,7 +16,7 @@ def evaluate_command(
     test_data: Data = None,
     options: Annotated[EvaluateOptions, tyro.conf.arg(name="")],
 ) -> None:
-    """Tell what an encoder is worth: kNN, linear probe and quality without labels, beside baselines.
+    """Measure an encoder, beside raw pixels and an untrained encoder.
 
     Args:
         source: The folder of a run (finished or not), its encoder.safetensors, a state dict from elsewhere (with

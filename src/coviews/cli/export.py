@@ -13,7 +13,7 @@ DEFAULTS = ExportOptions()
 
 
 def export_command(run: Source, *, options: Annotated[ExportOptions, tyro.conf.arg(name="")] = DEFAULTS) -> None:
-    """Write the encoder to files that need no coviews, and print the Python that loads them.
+    """Write the encoder for use without coviews, and print the code that loads it.
 
     Args:
         run: The folder of a run, finished or not, or its encoder.safetensors.

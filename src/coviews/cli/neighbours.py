@@ -18,7 +18,7 @@ def neighbours_command(
     data: Data = None,
     options: Annotated[NeighboursOptions, tyro.conf.arg(name="")] = DEFAULTS,
 ) -> None:
-    """Draw images and their nearest neighbours by the encoder: what to look at first.
+    """Draw images with the images that the encoder finds most similar.
 
     Args:
         run: The folder of a run, finished or not; or an encoder from elsewhere, as for evaluate.

@@ -24,18 +24,18 @@ def pretrain_command(
     labels: Data = None,
     budget: str = "30m",
 ) -> None:
-    """Train an encoder on images without labels, and learn the views on the way.
+    """Train an encoder on images; no labels are needed.
 
     Args:
         settings: What is trained.
-        method: What learns from the views.
+        method: How the encoder learns from the views.
         search: How views are learned.
         preset: Named settings, such as paper-cifar10 or demo; the other options change them.
         config: A YAML file of settings, such as a run's config.yaml; the other options change them.
         resume: The folder of a run to continue, exactly as if it had not been interrupted; with more --epochs, it is
             extended.
         overwrite: Replace a run that is in --out.
-        progress: Show what is going on.
+        progress: Show the progress.
         labels: A few labelled images, for --views choose: as for coviews choose.
         budget: The time that --views choose may take, such as 90s, 30m or 2h.
     """

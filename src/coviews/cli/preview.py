@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from coviews.console.options import Number, Text, check_range
 from coviews.data.imageset import varied
+from coviews.data.levels import MAX_PIXELS
 from coviews.data.load import ImageSet, load_images
 from coviews.data.shown_channels import shown_channels, shown_text
 from coviews.errors import CoviewsError, unknown
@@ -22,12 +23,13 @@ from coviews.ops.space import space as make_space
 from coviews.ops.view_settings import OUTSIDE, outside_colour
 from coviews.pictures.drawing import check_picture, save_picture
 from coviews.pictures.view_sheet import contact_sheet
-from coviews.policies.factors import FamilySource, is_family, named_family
-from coviews.policies.fixed import fitted_source, operations_left_out, view_source
-from coviews.policies.learned import load_policy
+from coviews.policies.factors import FamilySource, is_family
+from coviews.policies.fixed import ViewSourceKeywords, fitted_source, operations_left_out, view_source
 from coviews.policies.limits import view_limits
+from coviews.policies.named import named_source
 from coviews.policies.subpolicy import ViewSource
 
+_LONGEST_SIDE = 1024  # pixels of an image: a sheet shows no more
 _LOADED = 128  # images to choose from: no need to decode a large folder
 
 
@@ -50,6 +52,7 @@ def preview_command(
     size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
     depth: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
     frames: Annotated[str | None, tyro.conf.arg(metavar="STR")] = None,
+    max_pixels: int = MAX_PIXELS,
     show_channels: Annotated[str | None, tyro.conf.arg(metavar="STR")] = None,
     space: SpaceName = None,
     magnitude: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
@@ -65,7 +68,7 @@ def preview_command(
     fill: str = "black",
     view_size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
 ) -> None:
-    """Make a contact sheet: images, pairs of their views, and what was done to each.
+    """Draw views of your images on a sheet, with what was done to each.
 
     Args:
         data: A folder of images, an image file, or 'shapes' (built in; 'shapes:2000' for as many).
@@ -79,6 +82,7 @@ def preview_command(
         size: The side of the images in pixels, if not their own.
         depth: Bits of a level of images that have more than 8: 16 (the default) or 8.
         frames: How files of several pages are read: channels, middle or each.
+        max_pixels: Pixels of an image file: a larger JPEG file is decoded reduced, any other larger file is skipped.
         show_channels: The channels to show as red, green and blue, such as 3,2,1, or one; by default the first three.
         space: The operations of random and uniform views: all (the default), channels (the default for images that are
             not grey or coloured of 8 bits), autoaugment (the paper's), simclr or simclr-wide.
@@ -112,7 +116,10 @@ def preview_command(
     placement = limits.placement(placement)
     limits.check_family(source, placement)
     check_picture(out)
-    images = load_images(data, size=size, limit=max(_LOADED, rows), depth=depth, frames=frames, progress=True)
+    images = load_images(
+        data, size=size, limit=max(_LOADED, rows), depth=depth, frames=frames, max_pixels=max_pixels,
+        max_side=_LONGEST_SIDE, progress=True,
+    )  # fmt: skip
     channels, pixels = images.images.shape[3], images.images.dtype
     shown, shown_note = shown_channels(show_channels, channels), shown_text(show_channels, channels)
     if space is None and views in ("random", "uniform"):
@@ -146,7 +153,7 @@ def preview_command(
 
 
 def _source(views: str, magnitude: int | None, space: str | None) -> ViewSource:
-    options: dict[str, object] = {}
+    options: ViewSourceKeywords = {}
     if not views.endswith(".safetensors") and not is_family(views):
         view_source(views)  # an unknown name is the first error to report
     if magnitude is not None:
@@ -157,9 +164,7 @@ def _source(views: str, magnitude: int | None, space: str | None) -> ViewSource:
         if views not in ("random", "uniform"):
             raise CoviewsError(f"--space is an option of --views random and uniform, not of {views!r}")
         options["space_name"] = space
-    if is_family(views):
-        return named_family(views).source()
-    return load_policy(views) if views.endswith(".safetensors") else view_source(views, **options)
+    return named_source(views, **options)
 
 
 def _captions(images: ImageSet, indices: NDArray[np.int64]) -> list[str]:

@@ -12,7 +12,9 @@ def report_command(
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     figures: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
 ) -> None:
-    """Write a page on what a run learned, finished or not; of several runs, one that compares them.
+    """Write a web page about a run, or one that compares several runs.
+
+    Runs need not be finished.
 
     Args:
         runs: The folders of the runs.
@@ -30,7 +32,9 @@ def watch_command(
     *,
     port: int = 0,
 ) -> None:
-    """Serve the page of a run to this machine only, made anew as the run goes on, until Ctrl-C.
+    """Show the page of a run in the browser, and keep it up to date.
+
+    It is served to this machine only, until Ctrl-C.
 
     Args:
         run: The run's folder.

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from coviews.cli.help import ASKS
 from coviews.console.options import flag
 from coviews.errors import CoviewsError
 from coviews.methods.known import METHODS
@@ -70,7 +71,7 @@ def _base(named: argparse.Namespace, rest: list[str]) -> PretrainSettings:
     base = preset_settings(named.preset) if named.preset is not None else PretrainSettings()
     if named.config is not None:
         return read_settings(Path(named.config), base)
-    for_help = "-h" in rest or "--help" in rest
+    for_help = any(word in ASKS for word in rest)
     return preset_settings("demo") if named.preset is None and not has_data(rest) and not for_help else base
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -21,6 +21,7 @@ from coviews.comparison.results import Results, collect, read_results
 from coviews.comparison.standings import Rows, main_measure, scores, standings
 from coviews.comparison.verdict import winner_sentence
 from coviews.comparison.workers import Workers
+from coviews.console.option_types import CompareKeywords
 from coviews.console.options import replaced
 from coviews.console.progress import Display, duration
 from coviews.errors import CoviewsError
@@ -68,7 +69,7 @@ def compare(
     *,
     settings: PretrainSettings | None = None,
     options: CompareOptions | None = None,
-    **changes: Any,
+    **changes: Unpack[CompareKeywords],
 ) -> Comparison:
     """Train with each view source and each seed, judge all by one protocol, and write a table, charts and a page.
 
@@ -82,14 +83,15 @@ def compare(
         changes: fields of `CompareOptions` (`views` may be a list, `variants` a mapping of names to settings), and
             fields of `PretrainSettings`.
     """
-    own = {f.name: changes.pop(f.name) for f in dataclasses.fields(CompareOptions) if f.name in changes}
+    shared: dict[str, Any] = {**changes}
+    own = {f.name: shared.pop(f.name) for f in dataclasses.fields(CompareOptions) if f.name in shared}
     if own.get("views") is not None and not isinstance(own["views"], str):
         own["views"] = ",".join(own["views"])
     mapping = own.pop("variants") if isinstance(own.get("variants"), Mapping) else None
     o = replaced(options or CompareOptions(), own)
     if data is not None:
-        changes["data"] = str(data)
-    base = (settings or PretrainSettings()).replaced(**changes)
+        shared["data"] = str(data)
+    base = (settings or PretrainSettings()).replaced(**shared)
     variants = _variants(base, o, mapping)
     probed = {"data": o.probe_data, "test_data": o.probe_test_data}
     judged_on = {name: {k: str(v) for k, v in probed.items() if v is not None} for name in variants}
@@ -186,14 +188,14 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
     if not jobs:
         return {}
     from coviews.training.estimate import expected_seconds, measured_pace
-    from coviews.training.setup import load_data, with_max_size
+    from coviews.training.setup import load_data, with_max_side
 
     loaded: dict[Any, Any] = {}
     paces: dict[Any, Any] = {}
     seconds = {}
     for job in jobs:
-        s = with_max_size(job.settings)
-        data = (s.data, s.test_data, s.size, s.max_size, s.channels, s.subset, s.subset_seed, s.data_root)
+        s = with_max_side(job.settings)
+        data = (s.data, s.test_data, s.size, s.max_side, s.channels, s.subset, s.subset_seed, s.data_root)
         if data not in loaded:
             loaded[data] = load_data(s, s.data, 1, progress)
             if leak := shared_text(shared_images(*loaded[data]), len(loaded[data][1] or ())):

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from coviews.boundary.yaml_text import read_yaml
 from coviews.errors import CoviewsError
 from coviews.policies.tilted import COOPERATIVE
 from coviews.runs.settings import CHOOSE, FROM_PYTHON, PretrainSettings
@@ -99,13 +98,8 @@ def named_variants(settings: PretrainSettings, variants: Mapping[str, Any], wher
 
 def read_variants(path: str | Path) -> dict[str, Any]:
     """Names and their settings from a YAML file."""
-    try:
-        content = yaml.safe_load(Path(path).read_text())
-    except OSError as error:
-        raise CoviewsError(f"cannot read {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise CoviewsError(f"{path} is no YAML") from error
-    if not isinstance(content, dict) or not content:
+    content: dict[str, Any] | None = read_yaml(path, dict[str, Any] | None)  # type: ignore[arg-type]
+    if not content:
         raise CoviewsError(
             f"{path} must hold names, each with settings, such as 'mild: {{views: simclr, flip: false}}'"
         )

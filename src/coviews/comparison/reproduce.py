@@ -4,7 +4,7 @@ import dataclasses
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -16,6 +16,7 @@ from coviews.comparison.plan import Plan
 from coviews.comparison.results import Results
 from coviews.comparison.standings import Rows, mean_and_deviation, scores
 from coviews.comparison.verdict import winner_sentence
+from coviews.console.option_types import ReproduceKeywords
 from coviews.console.options import replaced
 from coviews.errors import CoviewsError
 from coviews.evaluation.measures import MEASURES
@@ -84,7 +85,9 @@ class Reproduction:
         return as_text(self)
 
 
-def reproduce(name: str, *, options: ReproduceOptions | None = None, **changes: Any) -> Reproduction:
+def reproduce(
+    name: str, *, options: ReproduceOptions | None = None, **changes: Unpack[ReproduceKeywords]
+) -> Reproduction:
     """Make a table or figure of the paper; cut off, the same call goes on.
 
     Args:

@@ -1,16 +1,20 @@
 """The results of each training of a comparison, in one small file that outlives the run folders."""
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import json
-import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
+import msgspec
+
+from coviews.boundary.json_text import json_lines, read_json
+from coviews.boundary.schema import Count, Name, OpenSchema, Schema, checked
 from coviews.comparison.plan import Job, Plan
 from coviews.errors import CoviewsError
 from coviews.evaluation.measures import accuracy_measures
@@ -21,6 +25,9 @@ from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import plain_settings, settings_of
 
 FORMAT = 1
+T = TypeVar("T")
+_Three = Annotated[list[float], msgspec.Meta(min_length=3, max_length=3)]
+_Two = Annotated[list[int], msgspec.Meta(min_length=2, max_length=2)]
 
 
 @dataclass(frozen=True)
@@ -32,10 +39,10 @@ class Result:
     accuracy: dict[str, float]  # in percent, by measure; empty without labels
     quality: dict[str, float]  # what needs no labels
     untrained: dict[str, float]  # the accuracies before training
-    curve: list[list[float]]  # the looks during training: epoch, seconds, kNN in percent (RankMe without labels)
+    curve: list[_Three]  # the looks during training: epoch, seconds, kNN in percent (RankMe without labels)
     seconds: float  # of training, searches and looks
     searching: float  # of them, in searches
-    images: list[int]  # to learn from and to judge
+    images: _Two  # to learn from and to judge
     made: str  # versions and machine
     shared: int = 0  # test images that are among the training images
     pretrained_on: int = 0  # images; 0 in files of version 0.1.0
@@ -93,63 +100,105 @@ class Results:
         write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
+class _ResultsFile(Schema):
+    """What `Results.save` writes."""
+
+    format: int
+    evaluation: dict[str, Any]
+    variants: dict[Name, dict[str, Any]]
+    runs: list[Result]
+
+    def __post_init__(self) -> None:
+        for run in self.runs:
+            if run.variant not in self.variants:
+                raise ValueError(f"the run {run.variant} {run.seed} is of none of its variants")
+
+
 def read_results(path: Path) -> Results:
     """Read what `Results.save` wrote; no results if there is no file yet."""
     if not path.exists():
         return Results()
-    try:
-        content = json.loads(path.read_bytes())
-        if content["format"] != FORMAT:
-            raise CoviewsError(f"{path} has the format {content['format']!r}, and this version reads {FORMAT}")
-        variants = {str(name): settings_of(settings, str(path)) for name, settings in content["variants"].items()}
-        runs = [Result(**run) for run in content["runs"]]
-        for run in runs:
-            numbers = [*run.accuracy.values(), run.seconds, run.searching, *(v for row in run.curve for v in row)]
-            if run.variant not in variants or not all(math.isfinite(v) for v in numbers):
-                raise ValueError(f"the run {run.variant} {run.seed}")
-        return Results(variants, dict(content["evaluation"]), runs)
-    except OSError as error:
-        raise CoviewsError(f"cannot read {path}: {error.strerror}") from error
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise CoviewsError(f"{path} holds no results of a comparison, or is damaged: {error!r}") from error
+    content = read_json(path, _ResultsFile, "results")
+    if content.format != FORMAT:
+        raise CoviewsError(f"{path} has the format {content.format}, and this version reads {FORMAT}")
+    variants = {name: settings_of(settings, str(path)) for name, settings in content.variants.items()}
+    return Results(variants, content.evaluation, content.runs)
+
+
+class _Time(OpenSchema):
+    seconds: float = 0.0
+
+
+class _Metrics(OpenSchema):
+    """What is read of a line of a run's metrics."""
+
+    kind: Name
+    epoch: float = 0.0
+    time: _Time = _Time()
+    knn: float | None = None
+    rankme: float | None = None
+    images: int | None = None
+
+
+class _Images(OpenSchema):
+    train: Count
+    test: Count
+    shared: Count = 0
+
+
+class _Evaluation(OpenSchema):
+    """What is read of a line of a run's evaluations."""
+
+    quality: dict[str, float]
+    images: _Images
+    baselines: dict[str, dict[str, Any]]
+
+
+class _EvaluationLine(OpenSchema):
+    results: dict[str, Any]
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+    data: str | None = None
+    test_data: str | None = None
 
 
 def collect(job: Job, folder: Path, threads: int) -> Result | None:
     """The result in a run's folder, if the run is finished and judged."""
     if not (folder / "encoder.safetensors").exists():
         return None
-    evaluations = [r for r in _lines(folder / EVALUATIONS) if _fits(r, job.evaluation)]
-    if not evaluations:
+    judged = [line for line in _lines(folder / EVALUATIONS, _EvaluationLine) if _fits(line, job.evaluation)]
+    if not judged:
         return None
-    evaluation, records = evaluations[-1]["results"], list(_lines(folder / "metrics.jsonl"))
-    seconds, searching, curve = 0.0, 0.0, []
-    for record in records:
-        spent = float(record.get("time", {}).get("seconds", 0.0))
-        seconds += spent
-        searching += spent if record["kind"] == "search" else 0.0
-        if record["kind"] == "look":
-            curve.append([record["epoch"], round(seconds, 2), round(record.get("knn", record["rankme"]), 3)])
+    results = judged[-1].results
+    evaluation = checked(results, _Evaluation, f"the last evaluation in {folder}")
+    seconds, searching, curve, pretrained_on = 0.0, 0.0, [], 0
+    for record in _lines(folder / "metrics.jsonl", _Metrics):
+        seconds += record.time.seconds
+        searching += record.time.seconds if record.kind == "search" else 0.0
+        pretrained_on = record.images or pretrained_on
+        quality = record.rankme if record.knn is None else record.knn
+        if record.kind == "look" and quality is not None:
+            curve.append([record.epoch, round(seconds, 2), round(quality, 3)])
     return Result(
         variant=job.variant,
         seed=job.seed,
-        accuracy=_accuracies(evaluation),
-        quality={name: round(value, 4) for name, value in evaluation["quality"].items()},
-        untrained=_accuracies(evaluation["baselines"].get("untrained", {})),
+        accuracy=_accuracies(results),
+        quality={name: round(value, 4) for name, value in evaluation.quality.items()},
+        untrained=_accuracies(evaluation.baselines.get("untrained", {})),
         curve=curve,
         seconds=round(seconds, 2),
         searching=round(searching, 2),
-        images=[evaluation["images"]["train"], evaluation["images"]["test"]],
+        images=[evaluation.images.train, evaluation.images.test],
         made=made_with(threads),
-        shared=int(evaluation["images"].get("shared", 0)),
-        pretrained_on=next((int(r["images"]) for r in records if r["kind"] == "start"), 0),
+        shared=evaluation.images.shared,
+        pretrained_on=pretrained_on,
     )
 
 
 def _accuracies(evaluation: Mapping[str, Any]) -> dict[str, float]:
     """In percent, the main measure first."""
     names = [measure.name for measure in accuracy_measures(main_first=True)]
-    shares = {name: evaluation[name]["accuracy"] for name in names if "accuracy" in evaluation.get(name, {})}
-    return {name: round(100 * share, 3) for name, share in shares.items()}
+    shares = {name: evaluation[name].get("accuracy") for name in names if isinstance(evaluation.get(name), dict)}
+    return {name: round(100 * share, 3) for name, share in shares.items() if isinstance(share, int | float)}
 
 
 def made_with(threads: int) -> str:
@@ -159,17 +208,17 @@ def made_with(threads: int) -> str:
     return f"{versions}, Python {platform.python_version()}, {platform.machine()}, {cores}"
 
 
-def _fits(record: dict[str, Any], evaluation: Mapping[str, Any]) -> bool:
-    options = {**record.get("options", {}), **{name: record.get(name) for name in ("data", "test_data")}}
+def _fits(line: _EvaluationLine, evaluation: Mapping[str, Any]) -> bool:
+    options = {**line.options, "data": line.data, "test_data": line.test_data}
     finished = options.get("epoch") is None
     return finished and all(options.get(name) == value for name, value in evaluation.items())
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
-    records = []
-    for line in path.read_bytes().splitlines() if path.exists() else ():
-        try:
-            records.append(json.loads(line))
-        except ValueError:
-            continue  # a line that a kill cut off
-    return records
+def _lines(path: Path, shape: type[T]) -> list[T]:
+    """The lines of a file that are whole, and of this kind."""
+    lines = []
+    for line in json_lines(path) if path.exists() else ():
+        with contextlib.suppress(CoviewsError):
+            if line is not None:
+                lines.append(checked(line, shape, "a line"))
+    return lines

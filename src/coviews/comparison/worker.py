@@ -4,7 +4,6 @@ Called as `python -m coviews.comparison.worker FOLDER PARENT`, with the settings
 its standard input. It stops, and saves, where its parent is gone.
 """
 
-import json
 import os
 import signal
 import sys
@@ -14,18 +13,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from coviews.boundary.json_text import parse_json
+from coviews.boundary.schema import Schema
 from coviews.errors import CoviewsError
 from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import parse_settings
+
+
+class _Asked(Schema):
+    settings: str
+    evaluation: dict[str, Any]
 
 
 def main(work: Callable[[Path, PretrainSettings, dict[str, Any]], None]) -> int:
     """Do one job; what is wrong is said in the last line of the log."""
     folder, parent = Path(sys.argv[1]), int(sys.argv[2])
     threading.Thread(target=_end_with, args=[parent], daemon=True).start()
-    asked = json.load(sys.stdin)
     try:
-        work(folder, parse_settings(asked["settings"], "the comparison"), asked["evaluation"])
+        asked = parse_json(sys.stdin.buffer.read(), _Asked, "the comparison")
+        work(folder, parse_settings(asked.settings, "the comparison"), asked.evaluation)
     except CoviewsError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return 2

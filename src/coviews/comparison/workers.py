@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from coviews.boundary.json_text import LARGEST
+from coviews.boundary.regular import read_bounded
 from coviews.comparison.plan import Job
 from coviews.console.progress import Display, duration
 from coviews.errors import CoviewsError
@@ -140,13 +142,13 @@ class Workers:
     def _share(self, job: Job) -> float:
         """How much of a training is done."""
         try:
-            lines = (self.run_folder(job) / "metrics.jsonl").read_bytes()
-        except OSError:
+            lines = read_bounded(self.run_folder(job) / "metrics.jsonl", LARGEST)
+        except CoviewsError:
             return 0.0
         return min(1.0, lines.count(b'{"kind":"epoch"') / job.settings.epochs)
 
     def _last_line(self, job: Job, code: int) -> str:
-        lines = self.log(job).read_text(errors="replace").strip().splitlines()
+        lines = read_bounded(self.log(job), LARGEST).decode(errors="replace").strip().splitlines()
         message = lines[-1].removeprefix("error: ") if lines else f"it ended with the code {code}"
         return f"{message} (all of it in {self.log(job)})"
 

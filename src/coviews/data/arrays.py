@@ -2,8 +2,6 @@
 
 import bisect
 import itertools
-import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from coviews.boundary.arrays import map_array, open_arrays
+from coviews.boundary.regular import open_regular
+from coviews.data.cache import memory_for_images
 from coviews.data.class_labels import Labels, labels_of_numbers, labels_of_texts
 from coviews.data.decode import decode_images
 from coviews.data.image_files import file_stamp
@@ -96,7 +97,8 @@ class ArrayImages:
 def load_arrays(source: ArrayImages, request: ImageRequest) -> ImageSet:
     """The images of arrays; the array itself, in memory or mapped from its file, if nothing has to be changed."""
     first = source.parts[0]
-    same = request.size_of(*first.shape[1:3]) == first.shape[1:3] and request.channels in (None, first.shape[3])
+    size = first.shape[1], first.shape[2]
+    same = request.size_for(size) == size and request.channels in (None, first.shape[3])
     same = same and (first.dtype == np.uint8 or (source.are_levels and request.depth != 8))
     whole = len(source.parts) == 1 and first.flags.c_contiguous and len(request.indices(source)) == len(first)
     if not (same and whole):
@@ -146,29 +148,14 @@ def as_batch(array: NDArray[Any], where: str, notes: list[str]) -> NDArray[Any]:
 
 def _read(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """The array of images in a file, and the array of labels if there is one."""
-    try:
-        with open(path, "rb") as file:
-            if not file.read(6).startswith((b"\x93NUMPY", b"PK")):
-                raise CoviewsError(f"{path} is not a file of NumPy, or it is damaged")
-        content = np.load(path, mmap_mode="r", allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return content, None
-        with content as archive:
-            images, labels = _keys(path, archive.files)
-            return archive[images], archive[labels] if labels else None
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        KeyError,
-        SyntaxError,
-        zipfile.BadZipFile,
-        zlib.error,
-        RuntimeError,
-    ) as error:
-        if isinstance(error, CoviewsError):
-            raise
-        raise CoviewsError(f"cannot read the array in {path}: {_reason(error)}") from error
+    with open_regular(path, "array") as file:
+        is_archive = file.read(2) == b"PK"
+    if not is_archive:
+        return map_array(path), None
+    with open_arrays(path) as arrays:
+        images, labels = _keys(path, arrays.names)
+        memory = memory_for_images()
+        return arrays.read(images, memory), arrays.read(labels, memory) if labels else None
 
 
 def _keys(path: Path, keys: list[str]) -> tuple[str, str | None]:
@@ -199,11 +186,3 @@ def _as_labels(labels: NDArray[Any] | None, n: int) -> Labels | None:
     if labels.dtype.kind == "U":
         return labels_of_texts(labels.tolist())
     raise CoviewsError(f"labels must be whole numbers or texts, not {labels.dtype}")
-
-
-def _reason(error: Exception) -> str:
-    if "pickle" in str(error):
-        return "it holds Python objects, which are not loaded because they can run code"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return " ".join(str(error).split()) or "it is damaged"

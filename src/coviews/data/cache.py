@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from coviews.boundary.arrays import map_array
+from coviews.boundary.json_text import read_json
+from coviews.boundary.schema import Count, Schema
 from coviews.data.levels import ValueRange, checked_range
 from coviews.errors import CoviewsError
 
@@ -23,6 +26,15 @@ _FORMAT = 2  # goes up when the same files are decoded to other pixels
 _DRAFT = ".draft-"
 _STALE = 24 * 3600.0  # seconds after which a draft was left by a killed process
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class _About(Schema):
+    """What an entry says of its images."""
+
+    kept: Count
+    failures: list[tuple[Count, str]]
+    resized: Count
+    values: ValueRange | None
 
 
 class Stored(NamedTuple):
@@ -58,16 +70,14 @@ def find_stored(folder: Path, key: str) -> Stored | None:
     """The images that an earlier load decoded, mapped from the file; None if there is no complete entry."""
     entry = folder / key
     try:
-        about = json.loads((entry / "about.json").read_bytes())
-        images = np.load(entry / "images.npy", mmap_mode="r", allow_pickle=False)
-        failures = {int(place): str(why) for place, why in about["failures"]}
-        count, resized = int(about["kept"]), int(about["resized"])
-        values = None if about["values"] is None else checked_range(about["values"], images.shape[-1])
-    except (OSError, ValueError, KeyError, TypeError, EOFError):
+        about = read_json(entry / "about.json", _About)
+        images = map_array(entry / "images.npy")
+        values = None if about.values is None else checked_range(about.values, images.shape[-1])
+    except (ValueError, IndexError):
         return None
-    if images.dtype not in (np.uint8, np.uint16) or images.ndim != 4 or not 0 < count <= len(images):
+    if images.dtype not in (np.uint8, np.uint16) or images.ndim != 4 or not 0 < about.kept <= len(images):
         return None
-    return Stored(images[:count], failures, resized, values)
+    return Stored(images[: about.kept], dict(about.failures), about.resized, values)
 
 
 class Draft:
@@ -185,6 +195,6 @@ def _free_memory() -> int | None:
 def _memory_of_container() -> int | None:
     """The memory limit of the container, if there is one."""
     try:
-        return int(Path("/sys/fs/cgroup/memory.max").read_text())
+        return int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
     except (OSError, ValueError):  # "max" means no limit
         return None

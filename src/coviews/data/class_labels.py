@@ -6,6 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.errors import CoviewsError
+
+_LONGEST = 200  # characters of the name of a class
+
 
 class Labels(NamedTuple):
     """The class of each image, and the names of the classes."""
@@ -21,6 +25,9 @@ class Labels(NamedTuple):
 def labels_of_texts(texts: Sequence[str]) -> Labels:
     """Labels from texts; the classes are the distinct texts, sorted by value if all are numbers."""
     numbers = {text: _number(text) for text in set(texts)}
+    longest = max(numbers, key=len, default="")
+    if len(longest) > _LONGEST:
+        raise CoviewsError(f"the label {longest!r} has {len(longest):,} characters: at most {_LONGEST} are shown")
     known = [n for n in numbers.values() if n is not None]
     if len(known) == len(numbers):
         classes = [text for _, text in sorted(zip(known, numbers, strict=True))]

@@ -29,10 +29,14 @@ def decode_images(source: Source, request: ImageRequest) -> ImageSet:
     total = len(indices) + len(source.unreadable)
     if not total:
         raise CoviewsError(f"there is no image in {source.where}")
-    choices: tuple[object, ...] = (request.size, request.channels, request.depth, request.values)
-    if request.max_size is not None and request.size is None:
-        choices += ("max_size", request.max_size)
-    key = None if identity is None else cache_key(identity, *choices)
+    key = (
+        None
+        if identity is None
+        else cache_key(
+            identity, request.size, request.channels, request.depth, request.values,
+            *request.limits,
+        )
+    )  # fmt: skip
     stored = None if key is None else find_stored(request.cache, key)
     if stored is None:
         stored = _decoded(source, indices, request, key)
@@ -46,8 +50,8 @@ def decode_images(source: Source, request: ImageRequest) -> ImageSet:
     if broken:
         request.notes.append(f"{len(broken)} broken and skipped in {source.where}: {listed(broken)}")
     height, width = stored.images.shape[1:3]
-    scaled_down = min(height, width) == request.max_size and stored.resized == len(stored.images)
-    if stored.resized and request.size is None and not scaled_down:
+    reduced = max(height, width) == request.max_side and stored.resized == len(stored.images)
+    if stored.resized and request.size is None and not reduced:
         request.notes.append(
             f"{stored.resized} of {len(indices)} images are not of the most common size, {height} x {width}: "
             "they are resized and cropped to it (give a size to choose another)"
@@ -69,21 +73,25 @@ def decode_images(source: Source, request: ImageRequest) -> ImageSet:
 
 def _decoded(source: Source, indices: NDArray[np.int64], request: ImageRequest, key: str | None) -> Stored:
     """Decode images to one size and number of channels; the headers come first, to find out which."""
-    headers = source.headers(indices, request.title("looking at images"))
+    headers = [
+        header.within(request.max_pixels) if isinstance(header, Header) else header
+        for header in source.headers(indices, request.title("looking at images"))
+    ]
     failures = {place: header for place, header in enumerate(headers) if isinstance(header, str)}
     known = [header for header in headers if isinstance(header, Header)]
     if not known:
         return Stored(np.empty((0, 1, 1, 1), np.uint8), failures, 0)
     request.check_broken(_broken(source, indices, failures), len(indices) + len(source.unreadable), source.where)
     request.remarks.extend(_remarks(known))
-    height, width = own_size = most_common_size(known)
-    height, width = request.size_of(height, width)
-    if request.size is None and (height, width) != own_size:
+    common = most_common_size(known)
+    height, width = request.size_for(common)
+    if request.size is None and (height, width) != common:
         request.remarks.append(
-            f"images of {own_size[0]} x {own_size[1]} pixels are scaled down to {height} x {width}; another size: "
-            f"--size {2 * min(height, width)}"
+            f"images of {common[0]} x {common[1]} pixels are scaled down to {height} x {width}; another size: "
+            f"--size {2 * max(height, width)}"
         )
-    target = Target(height, width, _channels(known, request.channels, source.where))
+    channels = _channels(known, request.channels, source.where)
+    target = Target(height, width, channels, max_pixels=request.max_pixels)
     depths = {header.depth for header in known}
     if depths != {8}:
         target = target._replace(dtype=np.uint8 if request.depth == 8 else np.uint16)

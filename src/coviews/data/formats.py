@@ -14,6 +14,7 @@ import numpy as np
 
 from coviews.console.progress import waiting
 from coviews.data.arrays import ARRAYS, ArrayImages, array_file, as_batch
+from coviews.data.cache import in_words, memory_for_images
 from coviews.data.class_labels import Labels
 from coviews.data.datasets import DatasetImages, is_dataset
 from coviews.data.image_files import ImageFiles, folder_images
@@ -30,6 +31,7 @@ from coviews.data.splits import folder_splits
 from coviews.errors import CoviewsError, unknown
 
 SHAPES_COUNT = 5000
+_DIGITS = 9  # of a number of shapes
 
 
 class Format(ABC):
@@ -136,12 +138,19 @@ class _Shapes(Format):
 
     def open(self, data: Any, request: ImageRequest) -> Source:
         _, colon, digits = data.partition(":")
-        if colon and not (digits.isdecimal() and int(digits) > 0):
+        if colon and not (digits.isdecimal() and len(digits) <= _DIGITS and int(digits) > 0):
             raise CoviewsError(f"write {data!r} with a number of images, such as 'shapes:2000'")
         count = int(digits) if colon else SHAPES_COUNT
         if request.subset is None and request.limit is not None:
             count = min(count, request.limit)  # no need to draw more
-        images, labels = make_shapes(count, request.size or 32)
+        height, width = request.size or (32, 32)
+        memory = memory_for_images() if request.memory is None else request.memory
+        if memory is not None and count * height * width * 3 > memory:
+            raise CoviewsError(
+                f"{data} needs {in_words(count * height * width * 3)} of memory, and {in_words(memory)} are free for "
+                "it: ask for fewer images, or for smaller ones"
+            )
+        images, labels = make_shapes(count, (height, width))
         return ArrayImages(data, [images], Labels(labels, SHAPE_CLASSES))
 
 

@@ -1,7 +1,6 @@
 """Image files: finding them in folders, and reading those of a folder or a list."""
 
 import os
-import stat
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.boundary.regular import regular_file
 from coviews.data.class_labels import Labels
 from coviews.data.image_reader import extensions, frame_count, read_header, read_image
 from coviews.data.imageset import Broken
@@ -58,7 +58,7 @@ class ImageFiles:
     def read(self, index: int, target: Target) -> tuple[NDArray[Any], bool]:
         """One file decoded, upright."""
         name, frames = self._place(index)
-        with open(self.folder / name, "rb") as file:
+        with regular_file(self.folder / name) as file:
             return read_image(file, target, frames)
 
     def each_page(self, title: str) -> "ImageFiles":
@@ -156,12 +156,9 @@ def file_stamp(folder: Path, name: str) -> str:
 def _header(folder: Path, name: str, frames: str | int | None) -> Header | str:
     """The header of an image without decoding it, or why it cannot be read."""
     try:
-        info = os.stat(folder / name)
-        if not stat.S_ISREG(info.st_mode):
-            return "not a regular file"
-        if info.st_size == 0:
-            return "an empty file"
-        with open(folder / name, "rb") as file:
+        with regular_file(folder / name) as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                return "an empty file"
             return read_header(file, frames)
     except CoviewsError:  # such as a library that is not installed
         raise
@@ -172,7 +169,7 @@ def _header(folder: Path, name: str, frames: str | int | None) -> Header | str:
 def _page_count(path: Path) -> int:
     """The pages of a file; 1 if it cannot be read, which is found out when it is."""
     try:
-        with open(path, "rb") as file:
+        with regular_file(path) as file:
             return frame_count(file)
     except CoviewsError:
         raise

@@ -31,7 +31,11 @@ def read_image(file: IO[bytes], target: Target, frames: str | int | None = None)
     if kind == "DICOM":
         return fitted_array(dicom_pixels(file, frames), target)
     pixels = tiff_pixels(file, frames) if kind == "TIFF" else None
-    return picture_array(upright_picture(file), target) if pixels is None else fitted_array(pixels, target)
+    return (
+        picture_array(upright_picture(file, target.max_pixels), target)
+        if pixels is None
+        else fitted_array(pixels, target)
+    )
 
 
 def frame_count(file: IO[bytes]) -> int:

@@ -27,6 +27,11 @@ class ImageSet:
     def __len__(self) -> int:
         return len(self.images)
 
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.images.shape[1:]))
+        classes = f", {len(self.classes)} classes" if self.classes is not None else ""
+        return f"ImageSet({len(self):,} images of {shape}, {self.images.dtype}{classes})"
+
     @property
     def depth(self) -> int:
         """Bits of a level: 8 or 16."""

@@ -18,6 +18,9 @@ _FACTOR = 10  # ranges of channels that differ by more are kept apart
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 
+MAX_PIXELS = 50_000_000  # of an image file: a larger one is decoded reduced where its format can, or else skipped
+
+
 class Target(NamedTuple):
     """What every image is decoded to."""
 
@@ -26,6 +29,7 @@ class Target(NamedTuple):
     channels: int
     dtype: DTypeLike = np.uint8  # uint8, uint16, or float32 for values as they are
     values: ValueRange | None = None  # of images that are deeper than 8 bits
+    max_pixels: int = MAX_PIXELS  # an image with more is decoded reduced
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -5,6 +5,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
+from coviews.boundary.regular import read_bounded
 from coviews.data.class_labels import labels_of_texts
 from coviews.data.image_files import ImageFiles
 from coviews.data.image_reader import extensions
@@ -13,6 +14,7 @@ from coviews.errors import CoviewsError
 LISTS = (".txt", ".csv", ".tsv")
 _PATHS = ("path", "file", "filename", "image")
 _LABELS = ("label", "class", "target")
+_LARGEST = 256 * 2**20  # bytes: millions of paths
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -29,9 +31,7 @@ def listed_images(path: Path, notes: list[str], frames: str | None = None) -> Im
 def listed_files(path: Path) -> tuple[list[str], list[str]]:
     """The files in a list, and their labels as texts: an empty text where a row has no label, none for a .txt file."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise CoviewsError(f"cannot read the list {path}: {error.strerror or error}") from error
+        text = read_bounded(path, _LARGEST, "list").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise CoviewsError(f"cannot read the list {path}: it is not text in UTF-8") from error
     if path.suffix.lower() == ".txt":

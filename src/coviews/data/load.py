@@ -15,7 +15,7 @@ from coviews.data.decode import decode_images
 from coviews.data.formats import open_data
 from coviews.data.image_files import ImageFiles
 from coviews.data.imageset import ImageSet
-from coviews.data.levels import ValueRange
+from coviews.data.levels import MAX_PIXELS, ValueRange
 from coviews.data.request import ImageRequest, checked_size
 from coviews.errors import CoviewsError
 
@@ -33,7 +33,6 @@ def load_images(
     depth: int | None = None,
     values: ValueRange | None = None,
     frames: str | None = None,
-    max_size: int | None = None,
     limit: int | None = None,
     subset: str | int | float | None = None,
     subset_seed: int = 0,
@@ -42,6 +41,8 @@ def load_images(
     max_broken: float = 1.0,
     cache: str | os.PathLike[str] | None = None,
     memory: int | None = None,
+    max_pixels: int = MAX_PIXELS,
+    max_side: int | None = None,
     progress: bool = False,
 ) -> ImageSet:
     """Load images of any format into one array.
@@ -62,7 +63,6 @@ def load_images(
         frames: how a file with several pages is read: "channels" for all pages as channels of one image, "middle" for
             the middle page, "each" for each page as an image. By default channels if the file says that they are
             such, or else the middle page.
-        max_size: where no size is given, larger images are scaled down until their shorter side has so many pixels.
         limit: load at most this many images, spread evenly over the data (or over the subset).
         subset: load a part, 5000 or "10%"; equally many images of each class if labels are known.
         subset_seed: the same seed gives the same subset.
@@ -74,6 +74,9 @@ def load_images(
         cache: the folder for decoded images that do not fit into memory; by default `coviews` in the user's
             cache folder.
         memory: the largest array in bytes that is held in memory; by default half of the free memory.
+        max_pixels: the pixels of an image file; a JPEG file with more is decoded at a half, a quarter or an eighth of
+            its sides, any other file with more is skipped as broken.
+        max_side: without a size, larger images are reduced to this many pixels of their longer side.
         progress: show a progress bar if it takes long, and what was chosen in reading the images.
     """
     request = ImageRequest(
@@ -91,7 +94,8 @@ def load_images(
         depth=depth,
         values=values,
         frames=frames,
-        max_size=max_size,
+        max_pixels=max_pixels,
+        max_side=max_side,
     )
     try:
         source = open_data(data, request)

@@ -26,6 +26,22 @@ class Header(NamedTuple):
     channels: int
     depth: int | None = 8  # bits of its levels; None for values that have to be scaled by the range of the data set
     remark: str = ""  # what is said of files like it, such as how their pages are read
+    reducible: bool = False  # whether it can be decoded at a half, a quarter or an eighth of its sides
+
+    def within(self, max_pixels: int) -> "Header | str":
+        """The same as it will be decoded, or why it is too large."""
+        pixels = self.height * self.width
+        if pixels <= max_pixels:
+            return self
+        scale = reduction(pixels, max_pixels) if self.reducible else None
+        if scale is None:
+            return f"{pixels:,} pixels, more than the {max_pixels:,} of --max-pixels"
+        return self._replace(height=-(-self.height // scale), width=-(-self.width // scale))
+
+
+def reduction(pixels: int, max_pixels: int) -> int | None:
+    """By how much each side is reduced so that there are not too many pixels; None if no decoder can."""
+    return next((scale for scale in (1, 2, 4, 8) if pixels <= max_pixels * scale**2), None)
 
 
 def picture_header(file: IO[bytes]) -> Header:
@@ -39,7 +55,8 @@ def picture_header(file: IO[bytes]) -> Header:
             width, height = height, width
         reduced = picture.format == "PNG" and start[24] == 16 and picture.mode not in _DEEP_MODES
         remark = "of the 16 bits of a colour in PNG files 8 are kept; TIFF files keep all" if reduced else ""
-        return header_of(picture)._replace(height=height, width=width, remark=remark)
+        reducible = picture.format == "JPEG"
+        return header_of(picture)._replace(height=height, width=width, remark=remark, reducible=reducible)
 
 
 def header_of(picture: Image.Image) -> Header:
@@ -48,13 +65,17 @@ def header_of(picture: Image.Image) -> Header:
     return Header(picture.height, picture.width, 1 if picture.mode in _GREY_MODES else 3, depth)
 
 
-def upright_picture(file: IO[bytes]) -> Image.Image:
-    """An image file as a Pillow image, upright.
+def upright_picture(file: IO[bytes], max_pixels: int) -> Image.Image:
+    """An image file as a Pillow image, upright; reduced if it has too many pixels and its format can be.
 
     Pillow must not get the file's name: it would map a plain TIFF file, and garble a rotated one.
     """
     file.seek(0)
     with Image.open(file, formats=_formats()) as picture:
+        width, height = picture.size
+        scale = reduction(width * height, max_pixels) if picture.format == "JPEG" else 1
+        if scale is not None and scale > 1:
+            picture.draft(None, (width // scale, height // scale))
         picture.load()
         return ImageOps.exif_transpose(picture) if _orientation(picture) != 1 else picture
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from coviews.data.frames import FRAMES
 from coviews.data.imageset import Broken
-from coviews.data.levels import MOST_CHANNELS, ValueRange, checked_range
+from coviews.data.levels import MAX_PIXELS, MOST_CHANNELS, ValueRange, checked_range
 from coviews.data.source import Source
 from coviews.data.subset import choose_subset
 from coviews.errors import CoviewsError, unknown
@@ -38,7 +38,8 @@ class ImageRequest:
     depth: int | None = None  # 8 or 16 bits, of images that have more than 8
     values: ValueRange | None = None  # that becomes the range of the levels; by default that of the images
     frames: str | None = None
-    max_size: int | None = None  # pixels of the shorter side, where no size is given
+    max_pixels: int = MAX_PIXELS  # of an image file
+    max_side: int | None = None  # of the images, if no size is given
     notes: list[str] = field(default_factory=list)  # warnings to show once the images are loaded
     remarks: list[str] = field(default_factory=list)  # how the images were read, where there was a choice
 
@@ -50,23 +51,16 @@ class ImageRequest:
                 object.__setattr__(self, "values", checked_range(self.values, len(self.values)))
             except (TypeError, ValueError) as error:
                 raise CoviewsError(str(error)) from error
-        if self.max_size is not None:
-            checked_size(self.max_size)
+        if self.max_side is not None:
+            checked_size(self.max_side)
         if self.limit is not None and self.limit < 1:
             raise CoviewsError(f"the limit must be at least 1 image, not {self.limit}")
         if not 0 <= self.max_broken <= 1:
             raise CoviewsError(f"max_broken is a share of the images, 0 to 1, not {self.max_broken!r}")
+        if type(self.max_pixels) is not int or self.max_pixels < 1:
+            raise CoviewsError(f"--max-pixels must be a whole number from 1, not {self.max_pixels!r}")
         if self.memory is not None and self.memory < 0:
             raise CoviewsError(f"memory is a number of bytes, not {self.memory!r}")
-
-    def size_of(self, height: int, width: int) -> tuple[int, int]:
-        """The size that images of this height and width are loaded in."""
-        if self.size is not None:
-            return self.size
-        shorter = min(height, width)
-        if self.max_size is None or shorter <= self.max_size:
-            return height, width
-        return round(height * self.max_size / shorter), round(width * self.max_size / shorter)
 
     def title(self, text: str) -> str:
         """The title of a progress bar; empty if no progress is to be shown."""
@@ -81,6 +75,19 @@ class ImageRequest:
             labels = source.known_labels()
             indices = choose_subset(n, None if labels is None else labels.values, self.subset, self.subset_seed)
         return indices if self.limit is None else indices[_spread(len(indices), self.limit)]
+
+    @property
+    def limits(self) -> tuple[int | None, ...]:
+        """Limits that are not the default ones: they change what is decoded."""
+        standard = (self.max_pixels, self.max_side) == (MAX_PIXELS, None)
+        return () if standard else (self.max_pixels, self.max_side)
+
+    def size_for(self, common: tuple[int, int]) -> tuple[int, int]:
+        """The size of the images, of which `common` is the most common height and width."""
+        if self.size is not None or self.max_side is None or max(common) <= self.max_side:
+            return self.size or common
+        height, width = (max(1, side * self.max_side // max(common)) for side in common)
+        return height, width
 
     def check_broken(self, broken: Sequence[Broken], total: int, where: str) -> None:
         """Raise an error if too many images are broken."""

@@ -1,16 +1,23 @@
 """Encoders by name; an encoder maps each image to a vector."""
 
 import difflib
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from coviews.compat import import_torchvision
+from coviews.data.cache import in_words, memory_for_images
 from coviews.encoders.frozen import evaluating
 from coviews.errors import CoviewsError, unknown
 
 SMALL = 64  # below this many pixels a torchvision ResNet gets the small-image stem, as in the paper
+WEIGHT_COPIES = 4  # of the weights, while they are trained: gradients, momentum, a checkpoint
+_MAPS = 32  # feature maps of the size of the image, at least
+_SEEN = 224  # pixels a side of the images that an encoder from a file is tried on
+_MOST_SEEN = 2**21  # pixels of the same for a model of timm
 WIDTHS = {"resnet8": 64, "resnet8x2": 128}  # our own small ones: channels after the stem
 
 
@@ -63,15 +70,65 @@ def make_encoder(name: str, image_size: int | tuple[int, int] = 32, channels: in
         channels: of the images.
     """
     size = (image_size, image_size) if isinstance(image_size, int) else image_size
-    if name in WIDTHS:
-        encoder: Any = SmallResNet(channels, WIDTHS[name])
-    elif name.startswith("timm/"):
-        encoder = _timm_model(name, size, channels)
-    else:
-        encoder = _torchvision_resnet(name, size, channels)
+    outline = _outline(name, size, channels)
+    need = WEIGHT_COPIES * sum(p.numel() * p.element_size() for p in outline.parameters())
+    memory = memory_for_images()
+    if memory is not None and need > memory:
+        raise CoviewsError(
+            f"the encoder {name!r} needs {in_words(need)} of memory, and {in_words(memory)} are "
+            "free for it: choose a smaller one"
+        )
+    encoder: Any = _bare_encoder(name, size, channels)
     # not `features`: some of timm's models have layers of that name
     encoder.feature_count = check_encoder(encoder, size, channels, name)
     return encoder
+
+
+def encoder_of_shapes(
+    name: str, size: tuple[int, int], channels: int, shapes: Mapping[str, tuple[int, ...]], file: Path
+) -> nn.Module:
+    """A backbone whose weights are in a file: no memory is allocated before they are known to be of these shapes."""
+    outline = _outline(name, size, channels)
+    check_shapes({k: tuple(v.shape) for k, v in outline.state_dict().items()}, shapes, name, file)
+    encoder: Any = _bare_encoder(name, size, channels)
+    # whatever the images' size, the features are as many; timm's models may depend on it
+    seen = size if name.startswith("timm/") else (min(size[0], _SEEN), min(size[1], _SEEN))
+    if size[0] * size[1] > _MOST_SEEN and seen == size:
+        raise CoviewsError(f"{file} is of {name} for images of {size[0]:,} x {size[1]:,} pixels, which are too large")
+    encoder.feature_count = check_encoder(encoder, seen, channels, name)
+    return encoder
+
+
+def check_shapes(
+    own: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int, ...]], name: str, file: Path
+) -> None:
+    """An error if the weights of a file are not those of an encoder."""
+    missing, extra = [k for k in own if k not in shapes], [k for k in shapes if k not in own]
+    wrong = [k for k in own if k in shapes and own[k] != shapes[k]]
+    if not (missing or extra or wrong):
+        return
+    reason = (
+        f"{len(missing)} weights are missing, such as {missing[0]}"
+        if missing
+        else f"{wrong[0]} has the shape {shapes[wrong[0]]}, not {own[wrong[0]]}"
+        if wrong
+        else f"{extra[0]} is not one of its weights"
+    )
+    raise CoviewsError(f"{file} is not of the encoder {name}: {reason}")
+
+
+def _outline(name: str, size: tuple[int, int], channels: int) -> nn.Module:
+    """The encoder without memory for its weights: their names and shapes."""
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        return _bare_encoder(name, size, channels)
+
+
+def _bare_encoder(name: str, size: tuple[int, int], channels: int) -> nn.Module:
+    if name in WIDTHS:
+        return SmallResNet(channels, WIDTHS[name])
+    if name.startswith("timm/"):
+        return _timm_model(name, size, channels)
+    return _torchvision_resnet(name, size, channels)
 
 
 def check_encoder(encoder: nn.Module, image_size: tuple[int, int], channels: int, name: str | None = None) -> int:
@@ -79,6 +136,9 @@ def check_encoder(encoder: nn.Module, image_size: tuple[int, int], channels: int
     height, width = image_size
     name = name or type(encoder).__name__
     refusal = f"the encoder {name!r} cannot take images of {height}x{width}x{channels}"
+    need, memory = 2 * 4 * height * width * max(channels, _MAPS), memory_for_images()
+    if memory is not None and need > memory:
+        raise CoviewsError(f"{refusal}: they need about {in_words(need)} of memory; --size makes them smaller")
     weight = next(encoder.parameters(), torch.empty(0))
     images = torch.zeros(2, channels, height, width, device=weight.device, dtype=weight.dtype)
     try:
@@ -87,11 +147,21 @@ def check_encoder(encoder: nn.Module, image_size: tuple[int, int], channels: int
     except Exception as error:  # libraries raise anything
         raise CoviewsError(f"{refusal}: {_first_line(error)}") from error
     if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != 2 or out.shape[1] < 1:
-        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        raise CoviewsError(f"the encoder {name!r} must give a vector for each image, (2, D) for two, but gives {got}")
+        raise CoviewsError(
+            f"the encoder {name!r} must give a vector for each image, (2, D) for two, but gives {described(out)}"
+        )
     if not out.isfinite().all():  # the mean of an empty feature map, for one
         raise CoviewsError(f"{refusal}: its features are not finite; larger images or another encoder may help")
     return out.shape[1]
+
+
+def described(output: Any) -> str:
+    """What an encoder gave, for an error; for several tensors, what to do about it."""
+    if isinstance(output, Tensor):
+        return str(tuple(output.shape))
+    names = ", ".join(map(str, output)) if isinstance(output, Mapping) else ""
+    kind = f"{type(output).__name__}{f' ({names})' if names else ''}"
+    return f"{kind}: wrap it in a module whose forward returns one tensor of it"
 
 
 def _torchvision_resnet(name: str, size: tuple[int, int], channels: int) -> nn.Module:
@@ -130,6 +200,19 @@ def _timm_model(name: str, size: tuple[int, int], channels: int) -> nn.Module:
         raise CoviewsError(
             f"timm cannot make {short!r} for images of {size[0]}x{size[1]}x{channels}: {_first_line(error)}"
         ) from error
+
+
+def timm_takes_size(name: str, size: tuple[int, int], channels: int) -> bool:
+    """Whether a model of timm is made for images of one size; most convolutional networks take every size."""
+    import_torchvision()
+    import timm
+
+    try:
+        img_size = size[0] if size[0] == size[1] else size
+        timm.create_model(name, pretrained=False, num_classes=0, in_chans=channels, img_size=img_size)
+    except TypeError:
+        return False
+    return True
 
 
 def _unknown_encoder(name: str, torchvision_names: list[str]) -> CoviewsError:

@@ -6,7 +6,7 @@ from coviews.console.options import Int, MaybePath, Text
 from coviews.data.request import check_depth_and_frames
 from coviews.errors import CoviewsError, unknown
 
-EXPORT_FORMATS = ("torchvision", "timm", "state-dict", "onnx")
+EXPORT_FORMATS = ("torchvision", "timm", "state-dict", "onnx", "huggingface")
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,11 @@ class ExportOptions:
     """What `export` writes."""
 
     format: Text = None
-    """torchvision or timm for their own encoders (the default), state-dict for any, or onnx (checked by running it)."""
+    """torchvision or timm for their own encoders (the default), state-dict for any, onnx (checked by running it), or
+    huggingface: a folder with config.json, model.safetensors and a model card."""
     out: MaybePath = None
-    """The file to write: .safetensors, .pt or .pth, or .onnx; by default it is called by the run."""
+    """The file to write: .safetensors, .pt or .pth, or .onnx; the folder for huggingface; by default it is called by
+    the run."""
     overwrite: bool = False
     """Replace files that are there."""
     progress: bool = True

@@ -6,21 +6,23 @@ import json
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-import torch
-
+from coviews.console.option_types import ExportKeywords
 from coviews.console.options import replaced
 from coviews.console.progress import waiting
 from coviews.encoders.architectures import check_encoder
 from coviews.encoders.encoder_options import ExportOptions
 from coviews.encoders.export_snippets import SOURCE, library_of, onnx_snippet, small_resnet_source, weights_snippet
 from coviews.encoders.file import describe_encoder, save_encoder
+from coviews.encoders.hugging_face import write_folder
 from coviews.encoders.onnx_file import check_onnx, largest_difference, onnx_bytes
 from coviews.encoders.open import OpenedEncoder, open_encoder
 from coviews.errors import CoviewsError
-from coviews.files.atomic import write_whole
+from coviews.files.atomic import write_whole, writing
+from coviews.runs.folder import torch_writer
 
+HUGGING_FACE = "huggingface"
 _WEIGHTS = (".safetensors", ".pt", ".pth")
 
 
@@ -33,26 +35,34 @@ class Exported:
     snippet: str  # Python that loads it and gives `features(images)`
     difference: float | None  # of ONNX from torch, relative to the largest feature
 
+    def __repr__(self) -> str:
+        return f"Exported({', '.join(map(str, self.files))})"
+
 
 def export(
-    run: str | Path, format: str | None = None, *, options: ExportOptions | None = None, **changes: Any
+    run: str | Path,
+    format: str | None = None,
+    *,
+    options: ExportOptions | None = None,
+    **changes: Unpack[ExportKeywords],
 ) -> Exported:
     """Write the encoder of a run for use elsewhere, without coviews.
 
     Args:
         run: the folder of a run, finished or not, or its encoder.safetensors.
-        format: torchvision, timm, state-dict or onnx; by default the library of the encoder.
+        format: torchvision, timm, state-dict, onnx or huggingface; by default the library of the encoder.
         options: all options; by default those of `ExportOptions`.
         changes: single options, such as `out="encoder.onnx"`.
     """
-    if format is not None:
-        changes["format"] = format
-    options = replaced(options or ExportOptions(), changes)
+    options = replaced(options or ExportOptions(), {**changes, **({} if format is None else {"format": format})})
     model = _open_run(run)
     library = library_of(model.name)
     format = options.format or ("state-dict" if library == "coviews" else library)
     _check_format(model, format)
     path = Path(options.out) if options.out is not None else _default_path(run, model, format)
+    if format == HUGGING_FACE:
+        written, snippet = write_folder(path, model, _description(model, format), overwrite=options.overwrite)
+        return Exported(path, tuple(written), snippet, None)
     source = small_resnet_source().encode() if library == "coviews" and format != "onnx" else None
     files = [path, path.with_name(f"{path.name}.json"), *([path.with_name(SOURCE)] if source is not None else [])]
     _check_files(files, format, source, options.overwrite)
@@ -112,10 +122,8 @@ def _check_files(files: list[Path], format: str, source: bytes | None, overwrite
         same = source is not None and file.name == SOURCE and file.exists() and file.read_bytes() == source
         if file.exists() and not overwrite and not same:
             raise CoviewsError(f"{file} is there already: choose another --out, or --overwrite")
-    try:
+    with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CoviewsError(f"cannot write to {path.parent}: {error.strerror}") from error
 
 
 def _description(model: OpenedEncoder, format: str) -> dict[str, Any]:
@@ -126,7 +134,7 @@ def _description(model: OpenedEncoder, format: str) -> dict[str, Any]:
     return {
         "format": format,
         "encoder": model.name,
-        "features": check_encoder(model.encoder, _size(model), model.channels, model.name),
+        "features": _feature_count(model),
         "image_size": list(_size(model)),
         "channels": model.channels,
         "depth": model.depth,
@@ -137,6 +145,12 @@ def _description(model: OpenedEncoder, format: str) -> dict[str, Any]:
     }
 
 
+def _feature_count(model: OpenedEncoder) -> int:
+    assert model.channels is not None
+    known = getattr(model.encoder, "feature_count", None)
+    return known or check_encoder(model.encoder, _size(model), model.channels, model.name)
+
+
 def _write_weights(path: Path, model: OpenedEncoder, description: dict[str, Any]) -> None:
     if path.suffix == ".safetensors":
         save_encoder(
@@ -145,7 +159,7 @@ def _write_weights(path: Path, model: OpenedEncoder, description: dict[str, Any]
             values=description["values"],
         )  # fmt: skip
     else:
-        write_whole(path, lambda file: torch.save(model.encoder.state_dict(), file))
+        write_whole(path, torch_writer(model.encoder.state_dict()))
 
 
 def _texts(description: dict[str, Any]) -> dict[str, str]:
@@ -161,5 +175,5 @@ def _default_path(run: str | Path, model: OpenedEncoder, format: str) -> Path:
     """A file in the current folder, named after the run and the encoder."""
     folder = Path(run).resolve()
     folder = folder if folder.is_dir() else folder.parent
-    suffix = ".onnx" if format == "onnx" else ".safetensors"
+    suffix = {"onnx": ".onnx", HUGGING_FACE: ""}.get(format, ".safetensors")
     return Path(f"{folder.name}-{model.name.removeprefix('timm/')}{suffix}")

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from coviews.encoders import architectures as encoders
-from coviews.encoders.architectures import WIDTHS
+from coviews.encoders.architectures import WIDTHS, timm_takes_size
 
 SOURCE = "small_resnet.py"
 
@@ -42,7 +42,17 @@ def weights_snippet(file: Path, encoder: nn.Module, description: dict[str, Any])
         imports = [*imports, "import torchvision"]
         build = _torchvision_lines(name, encoder)
     build += [f"encoder.load_state_dict({weights})", "encoder.eval()"]
-    feed = [
+    return "\n".join([*imports, *more_imports, "", *build, "", "", *_feeding(description), ""])
+
+
+def timm_folder_snippet(folder: Path, description: dict[str, Any]) -> str:
+    """Code that loads a folder in the layout of the Hugging Face hub with timm, and defines `features`."""
+    build = f"encoder = timm.create_model({_quoted(f'local-dir:{folder}')}, pretrained=True).eval()"
+    return "\n".join(["import timm", "import torch", "", build, "", "", *_feeding(description), ""])
+
+
+def _feeding(description: dict[str, Any]) -> list[str]:
+    return [
         f"def features(images):  # {_kind_of_images(description)}",
         *_scaling(description, "torch"),
         f"    mean = torch.tensor({description['mean']}).view(-1, 1, 1)",
@@ -50,7 +60,6 @@ def weights_snippet(file: Path, encoder: nn.Module, description: dict[str, Any])
         "    with torch.no_grad():",
         "        return encoder((images - mean) / std)",
     ]
-    return "\n".join([*imports, *more_imports, "", *build, "", "", *feed, ""])
 
 
 def onnx_snippet(file: Path, description: dict[str, Any]) -> str:
@@ -96,16 +105,11 @@ def _torchvision_lines(name: str, encoder: Any) -> list[str]:
 
 
 def _timm_line(name: str, size: tuple[int, int], channels: int) -> str:
-    import timm
-
     options = f"{_quoted(name)}, pretrained=False, num_classes=0"
     options += f", in_chans={channels}" if channels != 3 else ""
-    img_size = size[0] if size[0] == size[1] else size
-    try:
-        timm.create_model(name, pretrained=False, num_classes=0, in_chans=channels, img_size=img_size)
-    except TypeError:  # most convolutional networks take every size, and no such argument
-        return f"encoder = timm.create_model({options})"
-    return f"encoder = timm.create_model({options}, img_size={img_size})"
+    if timm_takes_size(name, size, channels):
+        options += f", img_size={size[0] if size[0] == size[1] else size}"
+    return f"encoder = timm.create_model({options})"
 
 
 def _quoted(text: object) -> str:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from coviews.console.progress import shown
+from coviews.encoders.architectures import described
 from coviews.encoders.frozen import device_of, evaluating
 from coviews.encoders.pixels import to_tensors
 from coviews.errors import CoviewsError
@@ -79,8 +80,9 @@ def feature_batches(
         with evaluating(encoder):  # for this batch only: between two batches the encoder is in its own modes
             output = encoder(to_tensors(part[:, None], mean, std, where)[0])
         if not isinstance(output, Tensor) or output.ndim < 2 or len(output) != len(part):
-            got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-            raise CoviewsError(f"the encoder must give a vector for each of {len(part)} images, but gives {got}")
+            raise CoviewsError(
+                f"the encoder must give a vector for each of {len(part)} images, but gives {described(output)}"
+            )
         yield output.flatten(1).float()
 
 

@@ -1,20 +1,26 @@
 """An encoder as one file: its weights, its architecture, and the size and normalisation of its images."""
 
+import contextlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
-import safetensors
+import msgspec
 import safetensors.torch
 import torch
 from torch import nn
 
+from coviews.boundary.checkpoints import read_tensors
+from coviews.boundary.schema import Name, Schema
+from coviews.boundary.weights import Weights, open_weights
 from coviews.data.levels import MOST_CHANNELS, ValueRange, checked_range
-from coviews.encoders.architectures import make_encoder
+from coviews.encoders.architectures import check_shapes, encoder_of_shapes
 from coviews.errors import CoviewsError
 from coviews.files.atomic import write_whole
+from coviews.ops.images import LARGEST
 
 FORMAT = 1
+_Side = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]  # of an image, in pixels
 
 
 def save_encoder(
@@ -51,6 +57,27 @@ def save_encoder(
     write_whole(path, safetensors.torch.save(weights, {"coviews": text}))
 
 
+class EncoderDescription(Schema):
+    """What an encoder is, and what its images are: in its file, or from the metrics of its run."""
+
+    format: int
+    encoder: Name | None  # None for a module of Python
+    image_size: tuple[_Side, _Side]
+    channels: Annotated[int, msgspec.Meta(ge=1, le=MOST_CHANNELS)]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    depth: Literal[8, 16] = 8
+    values: ValueRange | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.mean) == len(self.std) == self.channels:
+            raise ValueError(f"there must be a mean and a std for each of {self.channels} channels")
+        if min(self.std) < 0:
+            raise ValueError("a standard deviation must not be negative")
+        if self.values is not None:
+            checked_range(self.values, self.channels)
+
+
 def load_encoder(path: str | Path, into: nn.Module | None = None) -> nn.Module:
     """The encoder of a run, in eval mode, with its `normalisation` (mean and standard deviation of each channel).
 
@@ -60,48 +87,45 @@ def load_encoder(path: str | Path, into: nn.Module | None = None) -> nn.Module:
     """
     file = Path(path)
     file = file / "encoder.safetensors" if file.is_dir() else file
-    description = describe_encoder(file)
-    name, (height, width) = description["encoder"], description["image_size"]
+    with open_encoder_file(file) as weights:
+        description, shapes = _described(weights), weights.shapes
+    name = description.encoder
     if into is None and name is None:
         raise CoviewsError(f"{file} was made from a module of yours: give it as load_encoder(..., into=module)")
-    encoder = into if into is not None else make_encoder(name, (height, width), description["channels"])
-    try:
-        encoder.load_state_dict(safetensors.torch.load_file(file))
-    except (RuntimeError, safetensors.SafetensorError) as error:
-        lines = str(error).splitlines()
-        raise CoviewsError(
-            f"{file} does not fit {name or type(encoder).__name__}: {lines[min(1, len(lines) - 1)].strip()[:200]}"
-        ) from error
-    encoder.normalisation = (tuple(description["mean"]), tuple(description["std"]))  # type: ignore[assignment]
+    if into is None:
+        assert name is not None
+        encoder = encoder_of_shapes(name, description.image_size, description.channels, shapes, file)
+    else:
+        encoder = into
+    fill_encoder(encoder, read_tensors(file), name or type(encoder).__name__, file)
+    encoder.normalisation = (description.mean, description.std)  # type: ignore[assignment]
     return encoder.eval()
 
 
-def describe_encoder(file: Path) -> dict[str, Any]:
-    """The description in an encoder file: encoder, image_size, channels, depth, values, mean, std."""
+def describe_encoder(file: Path) -> EncoderDescription:
+    """The description in an encoder file."""
+    with open_encoder_file(file) as weights:
+        return _described(weights)
+
+
+def open_encoder_file(file: Path) -> contextlib.AbstractContextManager[Weights]:
+    """An encoder file, open."""
+    if not file.exists():
+        raise CoviewsError(f"there is no encoder file {file}; a run has one when its training has ended")
+    return open_weights(file, "encoder file")
+
+
+def _described(weights: Weights) -> EncoderDescription:
+    weights.check_format(FORMAT)
+    return weights.description(EncoderDescription)
+
+
+def fill_encoder(encoder: nn.Module, weights: dict[str, torch.Tensor], name: str, file: Path) -> None:
+    """Give an encoder its weights, all of which have to be there and to fit; it is then in eval mode."""
+    check_shapes({k: tuple(v.shape) for k, v in encoder.state_dict().items()},
+                 {k: tuple(v.shape) for k, v in weights.items()}, name, file)  # fmt: skip
     try:
-        with safetensors.safe_open(file, framework="numpy") as content:
-            metadata = content.metadata() or {}
-        if "coviews" not in metadata:
-            raise CoviewsError(f"{file} holds weights, but does not say of which encoder")
-        description = json.loads(metadata["coviews"])
-        if description["format"] != FORMAT:
-            raise CoviewsError(f"{file} has the format {description['format']!r}, this version reads {FORMAT}")
-        height, width = description["image_size"]
-        channels = int(description["channels"])
-        description = {"depth": 8, "values": None, **description}
-        if not (
-            int(height) > 0 and int(width) > 0 and 1 <= channels <= MOST_CHANNELS and description["depth"] in (8, 16)
-        ):
-            raise CoviewsError(f"{file}: its description is wrong")
-        if description["values"] is not None:
-            description["values"] = checked_range(description["values"], channels)
-        [float(x) for x in (*description["mean"], *description["std"])]
-    except FileNotFoundError as error:
-        raise CoviewsError(f"there is no encoder file {file}; a run has one when its training has ended") from error
-    except CoviewsError:
-        raise
-    except (OSError, safetensors.SafetensorError) as error:
-        raise CoviewsError(f"{file} is not an encoder file, or is damaged: {error}") from error
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise CoviewsError(f"{file}: its description is wrong ({error!r})") from error
-    return description
+        encoder.load_state_dict(weights)
+    except (RuntimeError, NotImplementedError, ValueError, TypeError) as error:
+        raise CoviewsError(f"{file} is not of the encoder {name}: {error}") from error
+    encoder.eval()

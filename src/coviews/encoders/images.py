@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from coviews.data.image_reader import extensions, read_header
-from coviews.data.levels import range_text
+from coviews.data.levels import MAX_PIXELS, range_text
 from coviews.data.load import ImageSet, load_images
 from coviews.encoders.architectures import check_encoder
 from coviews.encoders.encoder_options import EncoderOptions
@@ -67,7 +67,8 @@ def reading_of(model: OpenedEncoder, frames: str | None = None) -> dict[str, Any
     """
     settings = run_settings(model)
     frames = frames or (None if settings is None else settings.frames)
-    return {"depth": model.depth, "values": model.values, "frames": frames}
+    most = MAX_PIXELS if settings is None else settings.max_pixels
+    return {"depth": model.depth, "values": model.values, "frames": frames, "max_pixels": most}
 
 
 def warn_if_shallow(model: OpenedEncoder, images: ImageSet) -> None:

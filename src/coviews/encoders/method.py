@@ -1,10 +1,13 @@
 """The encoder of a run, and the method that trains it, from the run's settings."""
 
+import torch
 from torch import nn
 
+from coviews.data.cache import in_words, memory_for_images
 from coviews.data.load import ImageSet
-from coviews.encoders.architectures import check_encoder, make_encoder
-from coviews.encoders.file import load_encoder
+from coviews.encoders.architectures import WEIGHT_COPIES, check_encoder, make_encoder
+from coviews.encoders.initial import start_from
+from coviews.errors import CoviewsError
 from coviews.methods.known import make_method
 from coviews.methods.method import Method
 from coviews.runs.settings import PretrainSettings
@@ -15,8 +18,25 @@ def build_method(settings: PretrainSettings, images: ImageSet, module: nn.Module
     s, (_, height, width, channels) = settings, images.images.shape
     encoder = module if module is not None else make_encoder(s.encoder, (height, width), channels)
     features = check_encoder(encoder, (height, width), channels, s.encoder)
-    for size in {*s.view_sizes, *s.local_sizes((height, width))}:
+    sizes = {*s.view_sizes, *s.local_sizes((height, width))}
+    if s.views == "hardviews":
+        sizes.add(s.hard_size(s.view_sizes[0] if s.view_sizes else (height, width)))
+    for size in sizes - {(height, width)}:
         check_encoder(encoder, size, channels, s.encoder)
     if s.init_from is not None:
-        load_encoder(s.init_from, into=encoder).train()
+        start_from(s.init_from, encoder, s.encoder, (height, width), channels, download=s.download)
+    _check_memory(s, features)
     return make_method(s.method, encoder, features, seed=s.seed)
+
+
+def _check_memory(settings: PretrainSettings, features: int) -> None:
+    """An error, before memory is allocated, if the method's own parameters do not fit into it."""
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        outline = make_method(settings.method, nn.Identity(), features, seed=settings.seed)
+    count = sum(t.numel() for t in (*outline.parameters(), *outline.buffers()))
+    need, memory = 4 * WEIGHT_COPIES * count, memory_for_images()
+    if memory is not None and need > memory:
+        raise CoviewsError(
+            f"{settings.method.name} with these options has {count:,} parameters besides the encoder, which need "
+            f"{in_words(need)} of memory, and {in_words(memory)} are free: give a smaller --projector"
+        )

@@ -6,15 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import nn
 
+from coviews.boundary.checkpoints import is_plain_tensor, read_pickled, read_tensors
+from coviews.boundary.schema import checked
+from coviews.boundary.weights import open_weights
 from coviews.compat import import_torchvision
-from coviews.data.levels import MOST_CHANNELS, ValueRange, checked_range
-from coviews.encoders.architectures import SMALL, WIDTHS, make_encoder
-from coviews.encoders.file import describe_encoder, load_encoder
+from coviews.data.levels import MOST_CHANNELS, ValueRange
+from coviews.encoders.architectures import SMALL, WIDTHS, encoder_of_shapes, make_encoder
+from coviews.encoders.file import (
+    FORMAT,
+    EncoderDescription,
+    describe_encoder,
+    fill_encoder,
+    load_encoder,
+)
 from coviews.errors import CoviewsError
 from coviews.runs.folder import Run, read_checkpoint
 
@@ -72,45 +79,55 @@ def open_encoder(
     if path.is_file():
         return _of_file(path, architecture, size)
     name = str(source)
-    if path.suffix in (".pt", ".pth", ".safetensors") or ("/" in name and not re.fullmatch("timm/[^/]*", name)):
+    if is_file_name(name):
         raise CoviewsError(f"there is no run or file {source}")
     return _published(name, size or _FULL, download)
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a text must be the name of a file or folder, rather than that of an encoder."""
+    return Path(name).suffix in (".pt", ".pth", ".safetensors") or (
+        "/" in name and re.fullmatch("timm/[^/]*", name) is None
+    )
 
 
 def _of_run(path: Path) -> OpenedEncoder:
     if (path / "encoder.safetensors").exists():
         return _of_coviews(path / "encoder.safetensors", path)
+    if is_encoder_of_run(path / "model.safetensors"):  # as `export --format huggingface` writes it
+        return _of_coviews(path / "model.safetensors", None)
     run = Run.open(path, writes=False)
     if not run.checkpoint.exists():
         raise CoviewsError(f"the run {path} has no checkpoint yet: wait, or continue it with --resume")
-    start = next((r for r in run.metrics() if r.get("kind") == "start"), None)
-    if start is None:
-        raise CoviewsError(f"the run {path} is damaged: its metrics do not say how it started")
-    name, size, channels = run.settings.encoder, (start["height"], start["width"]), start["channels"]
+    start = next((r for r in run.metrics() if r.get("kind") == "start"), {})
+    facts = {name: start[name] for name in ("channels", "mean", "std", "depth", "values") if name in start}
+    size = [start.get("height"), start.get("width")]
+    description = checked(
+        {"format": FORMAT, "encoder": run.settings.encoder, "image_size": size, **facts},
+        EncoderDescription, f"how the run {path} started, as its metrics have it,",
+    )  # fmt: skip
+    name = run.settings.encoder
     if name.startswith("module "):
         raise _needs_python(path)
-    encoder = make_encoder(name, size, channels)
     saved = read_checkpoint(run.checkpoint)
     weights = {k.removeprefix("encoder."): v for k, v in saved["method"].items() if k.startswith("encoder.")}
-    _fill(encoder, weights, name, run.checkpoint)
-    normalisation = (tuple(start["mean"]), tuple(start["std"]))
-    values = start.get("values")
-    return OpenedEncoder(
-        encoder, name, size, channels, normalisation, path, epoch=saved["epoch"] - 1, depth=start.get("depth", 8),
-        values=None if values is None else checked_range(values, channels),
-    )  # fmt: skip
+    shapes = {k: tuple(v.shape) for k, v in weights.items()}
+    encoder = encoder_of_shapes(name, description.image_size, description.channels, shapes, run.checkpoint)
+    fill_encoder(encoder, weights, name, run.checkpoint)
+    return _opened(encoder, description, path, epoch=saved["epoch"] - 1)
 
 
 def _of_coviews(file: Path, run: Path | None) -> OpenedEncoder:
     description = describe_encoder(file)
-    if description["encoder"] is None:
+    if description.encoder is None:
         raise _needs_python(run or file)
-    encoder = load_encoder(file)
-    height, width = description["image_size"]
-    normalisation = (tuple(description["mean"]), tuple(description["std"]))
+    return _opened(load_encoder(file), description, run)
+
+
+def _opened(encoder: nn.Module, about: EncoderDescription, run: Path | None, epoch: int | None = None) -> OpenedEncoder:
     return OpenedEncoder(
-        encoder, description["encoder"], (height, width), description["channels"], normalisation, run,
-        depth=description["depth"], values=description["values"],
+        encoder, about.encoder or "", about.image_size, about.channels, (about.mean, about.std), run, epoch=epoch,
+        depth=about.depth, values=about.values,
     )  # fmt: skip
 
 
@@ -122,67 +139,65 @@ def _needs_python(source: Path) -> CoviewsError:
 
 
 def _of_file(file: Path, architecture: str | None, size: int | None) -> OpenedEncoder:
-    if file.suffix == ".safetensors":
-        try:
-            with safetensors.safe_open(file, framework="numpy") as content:
-                ours = "coviews" in (content.metadata() or {})
-            if ours:
-                return _of_coviews(file, file.parent if (file.parent / "config.yaml").exists() else None)
-            weights: Any = safetensors.torch.load_file(file)
-        except (OSError, safetensors.SafetensorError) as error:
-            raise CoviewsError(f"{file} is no file of weights, or is damaged: {error}") from error
-    else:
-        try:
-            weights = torch.load(file, map_location="cpu", weights_only=True)
-        except Exception as error:  # a damaged file fails in many ways
-            raise CoviewsError(
-                f"{file} is no file of weights, or holds more than weights: {type(error).__name__}"
-            ) from error
+    if is_encoder_of_run(file):
+        return _of_coviews(file, file.parent if (file.parent / "config.yaml").exists() else None)
+    weights = read_weights(file)
     if architecture is None:
         raise CoviewsError(f"{file} does not say of which encoder it is: give --architecture, such as resnet50")
-    weights = _bare(weights, file)
+    weights = bare_weights(weights, file)
     channels = next((v.shape[1] for v in weights.values() if v.ndim == 4), 3)
     if size is None:
         stem = weights.get("conv1.weight")
-        size = _TINY if stem is not None and stem.shape[-1] == 3 else _FULL
-    encoder = make_encoder(architecture, size, channels if 1 <= channels <= MOST_CHANNELS else 3)
-    _fill(encoder, weights, architecture, file)
+        size = _TINY if stem is not None and stem.ndim == 4 and stem.shape[-1] == 3 else _FULL
+    channels = channels if 1 <= channels <= MOST_CHANNELS else 3
+    shapes = {k: tuple(v.shape) for k, v in weights.items()}
+    encoder = encoder_of_shapes(architecture, (size, size), channels, shapes, file)
+    fill_encoder(encoder, weights, architecture, file)
     return OpenedEncoder(encoder, architecture, None, channels, None)
 
 
-def _bare(weights: Any, file: Path) -> dict[str, torch.Tensor]:
+def is_encoder_of_run(file: Path) -> bool:
+    """Whether a file is an encoder of a run."""
+    if file.suffix != ".safetensors" or not file.exists():
+        return False
+    with open_weights(file, "file of weights") as content:
+        return content.has_description
+
+
+def read_weights(file: Path) -> Any:
+    """What a file of weights holds; no code in it is executed."""
+    return read_tensors(file) if file.suffix == ".safetensors" else read_pickled(file, "file of weights")
+
+
+def bare_weights(weights: Any, file: str | Path) -> dict[str, torch.Tensor]:
     """The weights of the backbone under its own names: without the prefixes of wrappers, and without heads."""
     for key in ("state_dict", "model", "teacher"):
         if isinstance(weights, dict) and isinstance(weights.get(key), dict):
             weights = weights[key]
-    if not isinstance(weights, dict) or not weights or not all(isinstance(v, torch.Tensor) for v in weights.values()):
+    if not isinstance(weights, dict) or not weights or not all(isinstance(k, str) for k in weights):
         raise CoviewsError(f"{file} holds no state dict: names with tensors")
+    if not all(is_plain_tensor(v) for v in weights.values()):
+        raise CoviewsError(f"{file} holds more than plain tensors: a state dict has names with dense arrays of numbers")
     for prefix in _PREFIXES * 2:
         inside = {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
         weights = inside or weights
     return {k: v for k, v in weights.items() if not k.startswith(_HEADS)}
 
 
-def _fill(encoder: nn.Module, weights: dict[str, torch.Tensor], name: str, file: Path) -> None:
-    state = encoder.state_dict()
-    missing, extra = [k for k in state if k not in weights], [k for k in weights if k not in state]
-    wrong = [k for k in state if k in weights and state[k].shape != weights[k].shape]
-    if missing or extra or wrong:
-        reason = (
-            f"{len(missing)} weights are missing, such as {missing[0]}"
-            if missing
-            else f"{wrong[0]} has the shape {tuple(weights[wrong[0]].shape)}, not {tuple(state[wrong[0]].shape)}"
-            if wrong
-            else f"{extra[0]} is not one of its weights"
-        )
-        raise CoviewsError(f"{file} is not of the encoder {name}: {reason}")
-    encoder.load_state_dict(weights)
-    encoder.eval()
-
-
 def _published(name: str, size: int, download: bool) -> OpenedEncoder:
+    check_published(name, download, size)
+    model = published_model(name)
+    if name.startswith("timm/"):
+        normalisation = (tuple(model.default_cfg["mean"]), tuple(model.default_cfg["std"]))
+        return OpenedEncoder(model.eval(), name, None, 3, normalisation)
+    model.feature_count, model.fc = model.fc.in_features, nn.Identity()
+    return OpenedEncoder(model.eval(), name, None, 3, IMAGENET)
+
+
+def check_published(name: str, download: bool, size: int = _FULL) -> None:
+    """Raise an error if there are no published weights of this name, or they may not be fetched."""
     try:
-        encoder = make_encoder(name, size, 3)
+        make_encoder(name, size, 3)
     except CoviewsError as error:
         raise CoviewsError(f"there is no run or file {name!r}; as the name of an encoder: {error}") from error
     if name in WIDTHS:
@@ -191,17 +206,24 @@ def _published(name: str, size: int, download: bool) -> OpenedEncoder:
         raise CoviewsError(
             f"{name} is the name of an encoder: add --download for its published weights, or give a run or a file"
         )
+
+
+def published_model(name: str, image_size: tuple[int, int] | None = None, channels: int = 3) -> Any:
+    """A model with its published weights; one of timm for such images, where they are given."""
     torchvision = import_torchvision()
     try:
-        if name.startswith("timm/"):
-            import timm
+        if not name.startswith("timm/"):
+            return torchvision.models.get_model(name, weights="DEFAULT")
+        import timm
 
-            model: Any = timm.create_model(name.removeprefix("timm/"), pretrained=True, num_classes=0)
-            normalisation = (tuple(model.default_cfg["mean"]), tuple(model.default_cfg["std"]))
-            return OpenedEncoder(model.eval(), name, None, 3, normalisation)
-        model = torchvision.models.get_model(name, weights="DEFAULT")
+        short = name.removeprefix("timm/")
+        plain: dict[str, Any] = {"pretrained": True, "num_classes": 0, "in_chans": channels}
+        if image_size is None:
+            return timm.create_model(short, **plain)
+        height, width = image_size
+        try:
+            return timm.create_model(short, img_size=height if height == width else image_size, **plain)
+        except TypeError:  # most convolutional networks take every size, and no such argument
+            return timm.create_model(short, **plain)
     except Exception as error:  # no network, no weights of that name
         raise CoviewsError(f"cannot fetch weights of {name}: {str(error).splitlines()[0]}") from error
-    model.fc = nn.Identity()
-    model.feature_count = encoder.feature_count
-    return OpenedEncoder(model.eval(), name, None, 3, IMAGENET)

@@ -25,6 +25,9 @@ def to_tensors(
         std: the same for the standard deviation.
         device: the device of the tensors; levels are copied to it, which are smaller than floats.
     """
+    if not isinstance(views, np.ndarray) or views.ndim not in (4, 5) or views.dtype not in (np.uint8, np.uint16):
+        kind = f"{views.dtype} {views.shape}" if isinstance(views, np.ndarray) else type(views).__name__
+        raise CoviewsError(f"to_tensors takes the array (B, V, H, W, C) that make_views gives, not {kind}")
     b, v, h, w = views.shape[:4]
     c = views.shape[4] if views.ndim == 5 else 1
     if min(len(mean), len(std)) < c:

@@ -5,12 +5,13 @@ import warnings
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from rich.console import RenderableType
 from torch import nn
 
 import coviews
+from coviews.console.option_types import EvaluateKeywords
 from coviews.console.options import replaced
 from coviews.console.progress import waiting
 from coviews.encoders.architectures import check_encoder
@@ -76,7 +77,7 @@ def evaluate(
     test_data: Any = None,
     *,
     options: EvaluateOptions | None = None,
-    **changes: Any,
+    **changes: Unpack[EvaluateKeywords],
 ) -> Evaluation:
     """Tell what an encoder is worth: kNN, linear probes and quality without labels, beside baselines.
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from coviews.console.option_types import EmbedKeywords
 from coviews.console.options import replaced
 from coviews.console.progress import LateBar
 from coviews.data.load import ImageSet
@@ -47,8 +48,14 @@ class Embedding:
         assert self.path is not None
         return read_features(self.path)
 
+    def __repr__(self) -> str:
+        where = "" if self.path is None else f", in {self.path}"
+        return f"Embedding({self.shape[0]:,} images, {self.shape[1]:,} features each{where})"
 
-def embed(run: str | Path, data: Any = None, *, options: EmbedOptions | None = None, **changes: Any) -> Embedding:
+
+def embed(
+    run: str | Path, data: Any = None, *, options: EmbedOptions | None = None, **changes: Unpack[EmbedKeywords]
+) -> Embedding:
     """The features of images, in memory or in a file; if interrupted, a later call continues the file.
 
     Args:

@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.console.option_types import NeighboursKeywords
 from coviews.console.options import replaced
 from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
@@ -38,9 +39,17 @@ class Neighbours:
     images: ImageSet
     path: Path | None  # of the sheet
 
+    def __repr__(self) -> str:
+        queries, count = self.indices.shape
+        return f"Neighbours({queries:,} queries, {count} nearest each of {self.images!r})"
+
 
 def neighbours(
-    run: str | Path, data: Any = None, *, options: NeighboursOptions | None = None, **changes: Any
+    run: str | Path,
+    data: Any = None,
+    *,
+    options: NeighboursOptions | None = None,
+    **changes: Unpack[NeighboursKeywords],
 ) -> Neighbours:
     """The images most similar to some queries, by the cosine of their features, and a sheet of them.
 

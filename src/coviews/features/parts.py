@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.boundary.arrays import map_array
+from coviews.boundary.json_text import read_json
 from coviews.encoders.features import Features, check_features
 from coviews.errors import CoviewsError
 from coviews.files.atomic import write_whole
@@ -101,7 +103,7 @@ class FeatureParts:
         return self.folder / f"{start // self.part:06d}.{kind}"
 
     def _read(self, start: int) -> Features:
-        return np.load(self._path(start), mmap_mode="r", allow_pickle=False)
+        return map_array(self._path(start))
 
     def _manifest(self, start: int) -> dict[str, Any]:
         images = np.ascontiguousarray(self._images_of(start))
@@ -111,10 +113,11 @@ class FeatureParts:
     def _is_complete(self, start: int) -> bool:
         """Whether a part exists and its images still have the same pixels."""
         try:
-            manifest = json.loads(self._path(start, "json").read_bytes())
-            if len(self._read(start)) != len(self._images_of(start)):
-                return False
-        except (OSError, ValueError, EOFError, RecursionError):
+            manifest = read_json(self._path(start, "json"), dict[str, Any])
+            features = self._read(start)
+        except CoviewsError:
+            return False
+        if features.ndim != 2 or features.dtype.kind != "f" or len(features) != len(self._images_of(start)):
             return False
         return bool(manifest == self._manifest(start))
 
@@ -122,10 +125,10 @@ class FeatureParts:
         """Delete all parts if one of them has another origin."""
         for path in self.folder.glob("*.json"):
             try:
-                manifest = json.loads(path.read_bytes())
-                differing = [key for key, value in self.origin.items() if manifest.get(key) != value]
-            except (OSError, ValueError, AttributeError, RecursionError):
+                manifest = read_json(path, dict[str, Any])
+            except CoviewsError:
                 continue  # damaged: the part is computed again
+            differing = [key for key, value in self.origin.items() if manifest.get(key) != value]
             if differing and _OURS.fullmatch(path.name):
                 origins = {"encoder": "another encoder", "images": "other images", "data": "other images"}
                 self.report(

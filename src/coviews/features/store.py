@@ -10,6 +10,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.boundary.arrays import open_arrays
 from coviews.data.load import ImageSet
 from coviews.encoders.features import Features
 from coviews.errors import CoviewsError
@@ -49,8 +50,8 @@ def write_features(path: Path, parts: Iterable[Features], width: int, images: Im
 def read_features(path: Path) -> Features:
     """The features (N, D) of a file that `write_features` wrote."""
     if path.suffix.lower() == ".npz":
-        with np.load(path, allow_pickle=False) as archive:
-            return archive["features"]
+        with open_arrays(path, "file of features") as arrays:
+            return arrays.read("features")
     import pyarrow.parquet as pq
 
     column = pq.read_table(path, columns=["features"])["features"].combine_chunks()

@@ -2,7 +2,8 @@
 
 import contextlib
 import os
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,6 +13,8 @@ from coviews.errors import CoviewsError
 def write_whole(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
     """Write a file in one move: after a kill or on a full disk, it is the old one or the new one."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    if partial.is_dir():
+        partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
         with open(partial, "wb") as file:
             if isinstance(content, bytes):
@@ -27,6 +30,24 @@ def write_whole(path: Path, content: bytes | Callable[[BinaryIO], object]) -> No
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()
+
+
+@contextlib.contextmanager
+def writing(path: Path, advice: str = "") -> Iterator[None]:
+    """Turn errors of the disk into errors that name the place, and say what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise CoviewsError(f"cannot write to {path}: {reason}{'; ' if advice else ''}{advice}") from error
+
+
+def remove_partial(folder: Path) -> None:
+    """Remove what a kill cut off, in a folder and all below it."""
+    for partial in folder.rglob(".*.partial"):
+        if not partial.is_dir():  # a folder is not ours
+            with writing(partial):
+                partial.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -54,12 +54,13 @@ class BYOL(Method):
     def losses(self, views: Sequence[Tensor]) -> Losses:
         """The loss of each pair of views, (n, C, H, W) twice."""
         both = torch.cat(pair(views))
-        projections = self.projector(self.encoder(both))  # (2n, D)
+        features = self.encoder(both)  # (2n, F)
+        projections = self.projector(features)  # (2n, D)
         predictions = F.normalize(self.predictor(projections).float(), dim=1)
         with torch.no_grad():
             targets = F.normalize(self.slow_projector(self.slow_encoder(both)).float(), dim=1)
         local = pair_means(2 - 2 * cosine(predictions, swapped(targets)))  # (n,)
-        return Losses(gathered(local), F.normalize(projections.detach().float(), dim=1))
+        return Losses(gathered(local), F.normalize(projections.detach().float(), dim=1), features=features)
 
     def after_step(self, losses: Losses) -> None:
         """Move the slow encoder towards the trained one."""

@@ -90,7 +90,8 @@ class DINO(Method):
         """The loss of each image's views, (n, C, H, W) each; the slow network sees those as large as the first."""
         count = several(views)
         large = [view for view in views if view.shape == views[0].shape]
-        projections = self.project_views(views)  # (Vn, B)
+        features = encode_views(self.encoder, views)  # (Vn, F)
+        projections = self.projector(features).float()  # (Vn, B)
         student = self.prototypes(projections)  # (Vn, K)
         with torch.no_grad():
             slow = self.slow_projector(encode_views(self.slow_encoder, large)).float()
@@ -100,7 +101,7 @@ class DINO(Method):
         local = cross_entropies(
             targets.unflatten(0, (len(large), -1)), student.unflatten(0, (count, -1)), self.settings.student_temperature
         )
-        return Losses(gathered(local), F.normalize(projections.detach(), dim=1), mean)
+        return Losses(gathered(local), F.normalize(projections.detach(), dim=1), mean, features)
 
     @torch.no_grad()
     def after_step(self, losses: Losses) -> None:

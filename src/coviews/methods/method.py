@@ -55,6 +55,7 @@ class Losses(NamedTuple):
     each: Tensor  # (N,) with gradient: the loss of every image of the whole batch, the same on every process
     embedding: Tensor  # (Vn, D) unit vectors without gradient, first views first: shows a collapse
     keys: Tensor | None = None  # what after_step will remember: keys (2N, D), or a mean (D,)
+    features: Tensor | None = None  # (Vn, F) with gradient, before the projector, first views first
 
 
 class Method(nn.Module, ABC):
@@ -78,6 +79,7 @@ class Method(nn.Module, ABC):
         super().__init__()
         self.settings = settings or self.settings_type()
         self.temperature = self.settings.temperature
+        self.feature_count = features
         self.width = self.settings.projector or features
         self.encoder = encoder
         self.projector = make_projector(features, self.width, self.width)
@@ -108,10 +110,6 @@ class Method(nn.Module, ABC):
     def project(self, x: Tensor) -> Tensor:
         """Projections (N, D) of views (N, C, H, W), in float32 whatever the precision of the layers."""
         return self.projector(self.encoder(x)).float()
-
-    def project_views(self, views: Sequence[Tensor]) -> Tensor:
-        """Projections (Vn, D) of V views (n, C, H, W), first views first, in float32."""
-        return self.projector(encode_views(self.encoder, views)).float()
 
 
 def encode_views(encoder: nn.Module, views: Sequence[Tensor]) -> Tensor:

@@ -68,16 +68,18 @@ class MoCo(Method):
         """The loss of each pair of views, (n, C, H, W) twice."""
         x1, x2 = pair(views)
         self._check_fit(2 * len(x1) * ranks())
-        queries, keys = self.embed(torch.cat([x1, x2]))  # (2n, D), first views first
+        both = torch.cat([x1, x2])
+        keys = self._keys(both)  # (2n, D), first views first
+        features = self.encoder(both)  # (2n, F)
+        queries = F.normalize(self.projector(features).float(), dim=1)  # (2n, D)
         local = pair_means(bank_nce(queries, swapped(keys), self.bank.float(), self.temperature))  # (n,)
         side_by_side = gathered(torch.cat(keys.chunk(2), dim=1))  # (N, 2D)
-        return Losses(gathered(local), queries.detach(), torch.cat(side_by_side.chunk(2, dim=1)))
+        return Losses(gathered(local), queries.detach(), torch.cat(side_by_side.chunk(2, dim=1)), features)
 
     def embed(self, x: Tensor) -> tuple[Tensor, ...]:
         """Queries and keys of views (N, C, H, W): unit vectors (N, D) in float32."""
-        with torch.no_grad():
-            keys = self.key_projector(self.key_encoder(x)).float()
-        return F.normalize(self.project(x), dim=1), F.normalize(keys, dim=1)
+        keys = self._keys(x)
+        return F.normalize(self.project(x), dim=1), keys
 
     def compare(self, a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> Tensor:
         """The loss of each pair of embedded views against the bank, the mean of both directions (N,)."""
@@ -100,6 +102,10 @@ class MoCo(Method):
         rows = (self.pointer + torch.arange(count, device=self.bank.device)) % size
         self.bank[rows] = losses.keys.to(self.bank.dtype)
         self.pointer.copy_((self.pointer + count) % size)
+
+    @torch.no_grad()
+    def _keys(self, x: Tensor) -> Tensor:
+        return F.normalize(self.key_projector(self.key_encoder(x)).float(), dim=1)
 
     def _check_fit(self, keys: int) -> None:
         if keys > len(self.bank):

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from coviews.methods.gather import gathered
 from coviews.methods.losses import info_nce
-from coviews.methods.method import Losses, Method, MethodSettings, several
+from coviews.methods.method import Losses, Method, MethodSettings, encode_views, several
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,9 @@ class SimCLR(Method):
     def losses(self, views: Sequence[Tensor]) -> Losses:
         """The loss of each image's V views, (n, C, H, W) each."""
         count = several(views)
-        projections = self.project_views(views)  # (Vn, D)
+        features = encode_views(self.encoder, views)  # (Vn, F)
+        projections = self.projector(features).float()  # (Vn, D)
         # side by side, so that the order over all processes is that of the whole batch
         by_view = gathered(torch.cat(projections.chunk(count), dim=1)).chunk(count, dim=1)  # V times (N, D)
         pairs = [info_nce(z1, z2, self.temperature) for z1, z2 in itertools.combinations(by_view, 2)]
-        return Losses(torch.stack(pairs).mean(0), F.normalize(projections.detach(), dim=1))
+        return Losses(torch.stack(pairs).mean(0), F.normalize(projections.detach(), dim=1), features=features)

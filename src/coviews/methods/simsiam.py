@@ -48,9 +48,10 @@ class SimSiam(Method):
 
     def losses(self, views: Sequence[Tensor]) -> Losses:
         """The loss of each pair of views, (n, C, H, W) twice."""
-        projections = self.projector(self.encoder(torch.cat(pair(views))))  # (2n, D)
+        features = self.encoder(torch.cat(pair(views)))  # (2n, F)
+        projections = self.projector(features)  # (2n, D)
         predictions = F.normalize(self.predictor(projections).float(), dim=1)
         targets = F.normalize(projections.detach().float(), dim=1)
         # the authors' loss is -cos; one more has the same gradient, and stays positive as the other methods' losses do
         local = pair_means(1 - cosine(predictions, swapped(targets)))  # (n,)
-        return Losses(gathered(local), targets)
+        return Losses(gathered(local), targets, features=features)

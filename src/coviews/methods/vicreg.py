@@ -58,7 +58,8 @@ class VICReg(Method):
 
     def losses(self, views: Sequence[Tensor]) -> Losses:
         """The loss of each pair of views, (n, C, H, W) twice."""
-        both = self.project(torch.cat(pair(views)))  # (2n, D)
+        features = self.encoder(torch.cat(pair(views)))  # (2n, F)
+        both = self.projector(features).float()  # (2n, D)
         # side by side, so that the order over all processes is that of the whole batch
         z1, z2 = gathered(torch.cat(both.chunk(2), dim=1)).chunk(2, dim=1)  # (N, D) each
         s = self.settings
@@ -67,7 +68,7 @@ class VICReg(Method):
             variance = (variance_shortfall(z1) + variance_shortfall(z2)) / 2
             covariance = squared_covariances(z1) + squared_covariances(z2)
             each = s.invariance * distances + (s.variance * variance + s.covariance * covariance)
-        return Losses(each, F.normalize(both.detach(), dim=1))
+        return Losses(each, F.normalize(both.detach(), dim=1), features=features)
 
 
 def variance_shortfall(z: Tensor) -> Tensor:

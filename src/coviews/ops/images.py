@@ -18,7 +18,10 @@ def check_images(images: Any) -> Images:
     if not isinstance(images, np.ndarray) or images.dtype not in (np.uint8, np.uint16):
         kind = images.dtype if isinstance(images, np.ndarray) else type(images).__name__
         hint = "give its .images" if hasattr(images, "images") else "convert floats to 0..255 first"
-        raise CoviewsError(f"images must be a uint8 or uint16 array, not {kind}: {hint}")
+        if hasattr(images, "permute"):  # a torch tensor, whose channels come before height and width
+            levels = "" if kind == "Tensor" and not images.is_floating_point() else ".mul(255).round().byte()"
+            hint = f"give images{levels}.permute(0, 2, 3, 1).cpu().numpy() of a tensor (B, C, H, W)"
+        raise CoviewsError(f"images must be a uint8 or uint16 array (B, H, W, C), not {kind}: {hint}")
     if images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] > CHANNELS):
         raise CoviewsError(
             f"images must be (B, H, W) or (B, H, W, C) with 1 to {CHANNELS} channels, not of shape {images.shape}"

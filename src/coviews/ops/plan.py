@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.boundary.json_text import parse_json
+from coviews.boundary.schema import Count, Name, Schema
 from coviews.errors import CoviewsError
+from coviews.ops.generators import AnyGenerator, numpy_generator
 from coviews.ops.placement import Placement
 from coviews.ops.space import Space, space
 
@@ -25,6 +28,23 @@ _ARRAYS: dict[str, type[np.generic]] = {
     "ops": np.int16, "levels": np.int16, "boxes": np.int32, "flips": np.bool_, "vertical_flips": np.bool_,
     "turns": np.int8, "spots": np.float64,
 }  # fmt: skip
+
+
+class _Form(Schema):
+    """A plan as JSON."""
+
+    space: Name
+    number_of_levels: int
+    steps: Count
+    image_size: tuple[int, int]
+    sizes: tuple[tuple[int, int], ...]
+    ops: list[list[list[int]]]
+    levels: list[list[list[int]]]
+    boxes: list[list[list[int]]]
+    flips: list[list[bool]]
+    vertical_flips: list[list[bool]]
+    turns: list[list[int]]
+    spots: list[list[list[list[float]]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +110,16 @@ class Plan:
         source: "ViewSource | Subpolicies",
         n: int,
         image_size: Size,
-        generator: np.random.Generator,
+        generator: AnyGenerator,
         placement: Placement | None = None,
         sizes: tuple[Size, ...] = (),
     ) -> "Plan":
         """A plan for n images: operations by a view source, or given ones; crops, flips and turns by the placement.
 
-        A source that prefers some crops to others (`chooses_crops`) chooses among what the placement draws.
+        A source that prefers some crops to others (`chooses_crops`) chooses among what the placement draws. The
+        generator is NumPy's or torch's; workers of a DataLoader draw different plans from copies of the same one.
         """
+        generator = numpy_generator(generator)
         if getattr(source, "chooses_crops", False):
             chosen: Plan = source.draw_plan(n, image_size, generator, placement, sizes)  # type: ignore[union-attr]
             return chosen
@@ -140,6 +162,11 @@ class Plan:
     def __len__(self) -> int:
         return len(self.ops)
 
+    def __repr__(self) -> str:
+        height, width = self.image_size
+        counts = f"{self.views} views, {self.steps} steps"
+        return f"Plan({len(self):,} images of {height} x {width}, {counts}, space {self.space.name!r})"
+
     def __getitem__(self, index: Any) -> "Plan":
         """The plan of some images: a slice, an index array or a mask."""
         return replace(self, **{name: getattr(self, name)[index] for name in _ARRAYS})
@@ -155,6 +182,15 @@ class Plan:
         """The same images with the views `first` to `last` - 1 alone."""
         part = slice(first, last)
         return replace(self, sizes=self.sizes[part], **{name: getattr(self, name)[:, part] for name in _ARRAYS})
+
+    def with_views(self, views: NDArray[np.integer]) -> "Plan":
+        """The same images with some views of each, which all have one size: (B, K), the indices of its views."""
+        arrays = {}
+        for name in _ARRAYS:
+            array: NDArray[Any] = getattr(self, name)
+            indices = views.reshape(*views.shape, *(1,) * (array.ndim - 2))
+            arrays[name] = np.take_along_axis(array, indices, 1)
+        return replace(self, sizes=self.sizes[:1] * views.shape[1], **arrays)
 
     def at_size(self, size: Size) -> "Plan":
         """The same with all views of this height and width."""
@@ -183,18 +219,18 @@ class Plan:
     @classmethod
     def from_json(cls, text: str) -> "Plan":
         """The inverse of `to_json`, for the built-in spaces."""
+        data = parse_json(text, _Form, "the JSON form of a plan")
+        arrays = {name: getattr(data, name) for name in _ARRAYS}
         try:
-            data = json.loads(text)
-            arrays = {name: data[name] for name in _ARRAYS}
-            if not data["ops"]:  # the lists of no image have no shape
-                empty = (0, len(data["sizes"]), data["steps"])
-                arrays = {name: np.reshape(data[name], _shape(name, empty)) for name in _ARRAYS}
-            operations = space(data["space"], levels=data["number_of_levels"])
-            return cls(operations, data["image_size"], **arrays, sizes=data["sizes"])
+            if not data.ops:  # the lists of no image have no shape
+                empty = (0, len(data.sizes), data.steps)
+                arrays = {name: np.reshape(values, _shape(name, empty)) for name, values in arrays.items()}
+            operations = space(data.space, levels=data.number_of_levels)
+            return cls(operations, data.image_size, **arrays, sizes=data.sizes)
         except CoviewsError:
             raise
-        except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RecursionError) as error:
-            raise CoviewsError(f"not the JSON form of a plan: {error!r}") from error
+        except (OverflowError, TypeError, ValueError) as error:
+            raise CoviewsError(f"the JSON form of a plan is wrong: {error}") from error
 
 
 def _shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:

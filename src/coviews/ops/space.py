@@ -26,6 +26,9 @@ class Space:
     rows: tuple[Op, ...] = field(init=False, repr=False)  # of the table of operations
     has_magnitude: NDArray[np.bool_] = field(init=False)  # (operations,)
 
+    def __repr__(self) -> str:
+        return f"Space({self.name!r}, {len(self.ops)} operations, {self.levels} levels)"
+
     def __post_init__(self) -> None:
         for op in self.ops:
             if op not in OPS:

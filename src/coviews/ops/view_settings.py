@@ -1,7 +1,7 @@
 """What happens to every view besides its operations."""
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
@@ -15,6 +15,17 @@ if TYPE_CHECKING:
 
 OUTSIDE = ("black", "mean", "border")  # what can be outside an image
 _SAMPLED = 1000  # images whose borders are looked at
+
+
+class ViewKeywords(TypedDict, total=False):
+    """The fields of `ViewSettings`."""
+
+    placement: Placement
+    sizes: tuple[Size, ...]
+    fill: tuple[int, ...] | None
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    threads: int | None
 
 
 @dataclass(frozen=True)
@@ -37,11 +48,11 @@ class ViewSettings:
     """The number of threads that make views; all cores if None."""
 
     @classmethod
-    def of(cls, images: Images, **changes: Any) -> "ViewSettings":
+    def of(cls, images: Images, **changes: Unpack[ViewKeywords]) -> "ViewSettings":
         """Settings with the fill colour and the normalisation of these images."""
         mean, std = (tuple(round(x, 6) for x in s) for s in channel_statistics(images))
         fill = tuple(round(value_limit(images) * m) for m in mean)
-        return cls(**{"fill": fill, "mean": mean, "std": std, **changes})
+        return replace(cls(fill=fill, mean=mean, std=std), **changes)
 
     def plan(
         self, source: "ViewSource | Subpolicies", n: int, image_size: Size, generator: np.random.Generator

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import yaml
 
+from coviews.boundary.schema import Name, Schema
+from coviews.boundary.yaml_text import read_yaml
 from coviews.errors import CoviewsError, unknown
 from coviews.files.atomic import write_whole
 from coviews.ops.placement import Placement
@@ -23,7 +25,6 @@ from coviews.policies.subpolicy import Subpolicies
 CROP_AREAS = {"whole": 1.0, "large": 0.5, "small": 0.2, "tiny": 0.08}  # the least area of a crop
 OPERATIONS = "factors"  # the space of the operations of all families
 FORMAT = 1  # of the file
-_LARGEST_FILE = 65_536  # bytes
 
 
 @dataclass(frozen=True)
@@ -217,27 +218,24 @@ def named_family(text: str) -> Family:
     return read_family(text) if text.endswith((".yaml", ".yml")) else family(text)
 
 
+class _FamilyFile(Schema):
+    """A family in a file."""
+
+    format: int
+    views: dict[str, bool | Name]
+
+
 def read_family(path: str | Path) -> Family:
     """A family from the file that `Family.write` made."""
-    try:
-        with open(path, "rb") as file:
-            content = file.read(_LARGEST_FILE + 1)
-    except OSError as error:
-        raise CoviewsError(f"cannot read {path}: {error.strerror}") from error
-    if len(content) > _LARGEST_FILE:
-        raise CoviewsError(f"{path} is too large to be a file of views")
-    try:
-        data = yaml.safe_load(content.decode("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise CoviewsError(f"{path} is not YAML") from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("views"), dict):
-        raise CoviewsError(f"{path} is no file of views of this version (it needs 'format: {FORMAT}' and 'views:')")
-    values, known = data["views"], [f.name for f in fields(Family)]
-    for name in values:
+    content = read_yaml(path, _FamilyFile, "file of views")
+    if content.format != FORMAT:
+        raise CoviewsError(f"{path} has the format {content.format}, and this version of coviews reads {FORMAT}")
+    known = [f.name for f in fields(Family)]
+    for name in content.views:
         if name not in known:
-            raise unknown(f"factor in {path}:", reprlib.repr(name).strip("'"), known)
+            raise unknown(f"factor in {path}:", name, known)
     try:
-        return replace(family("crop small"), **values)
+        return replace(family("crop small"), **content.views)  # type: ignore[arg-type]
     except CoviewsError as error:
         raise CoviewsError(f"{path}: {error}") from error
 

@@ -3,19 +3,43 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from coviews.boundary.schema import Name, Schema
 from coviews.errors import CoviewsError
 from coviews.files.atomic import write_whole
-from coviews.ops.space import SPACES, Space, space
+from coviews.ops.space import MOST, SPACES, Space, space
 
 FORMAT = 1  # of the file; goes up when an older reader would misread a newer file
-_FORMAT_WITH_CROPS = 2  # of policies that choose crops, which older readers would leave to chance
+FORMAT_WITH_CROPS = 2  # of policies that choose crops, which older readers would leave to chance
+MOST_STEPS, MOST_VIEWS = 16, 16  # of a policy: with more, statistics would take minutes
 _MANY = 64  # levels: for a built-in space with more, a checksum replaces the values
+_MOST_OPS = 1000
+
+Steps = Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)]
+Views = Annotated[int, msgspec.Meta(ge=2, le=MOST_VIEWS)]
+Moderate = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]  # a number that others can be multiplied with
+
+
+class Levels(Schema):
+    """The values of a built-in space with many levels."""
+
+    levels: Annotated[int, msgspec.Meta(ge=2, le=MOST)]
+    sum: Name
+
+
+class SpaceDescription(Schema):
+    """A space in a policy file."""
+
+    name: Name
+    ops: Annotated[tuple[Name, ...], msgspec.Meta(max_length=_MOST_OPS)]
+    values: list[list[float]] | Levels
+    has_magnitude: list[bool]
 
 
 def write_policy(path: str | Path, weights: dict[str, NDArray[np.float32]], description: dict[str, Any]) -> None:
@@ -29,35 +53,8 @@ def write_policy(path: str | Path, weights: dict[str, NDArray[np.float32]], desc
     write_whole(Path(path), safetensors.numpy.save(weights, {"coviews": text}))
 
 
-def read_description(file: Any) -> dict[str, Any]:
-    """The description in an open policy file, if this version can read it."""
-    metadata = file.metadata() or {}
-    if "coviews" not in metadata:
-        raise CoviewsError("it holds weights, but not the description of a policy")
-    description = json.loads(metadata["coviews"])
-    if description["format"] != _format(description):
-        raise CoviewsError(
-            f"it has the format {description['format']!r}, and this version of coviews reads {_format(description)}: "
-            "install the version that wrote it, or a newer one"
-        )
-    return description
-
-
 def _format(description: dict[str, Any]) -> int:
-    return _FORMAT_WITH_CROPS if "crops" in description else FORMAT
-
-
-def read_weight(file: Any, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """One array of an open policy file."""
-    if name not in file.keys():  # noqa: SIM118 - it is no mapping
-        raise CoviewsError(f"its weight {name!r} is missing")
-    stored = tuple(file.get_slice(name).get_shape())
-    if stored != shape:  # checked before any memory is allocated
-        raise CoviewsError(f"its weight {name!r} has the shape {stored}, not {shape}")
-    weight = file.get_tensor(name)
-    if weight.dtype != np.float32 or not np.isfinite(weight).all():
-        raise CoviewsError(f"its weight {name!r} is not made of finite 32-bit numbers")
-    return weight
+    return FORMAT_WITH_CROPS if "crops" in description else FORMAT
 
 
 def describe_space(operations: Space) -> dict[str, Any]:
@@ -73,17 +70,18 @@ def describe_space(operations: Space) -> dict[str, Any]:
     return description
 
 
-def read_space(description: dict[str, Any]) -> Space:
+def read_space(description: SpaceDescription) -> Space:
     """The inverse of `describe_space`; a built-in space must be the same as when the file was written."""
-    name, names, values = description["name"], tuple(description["ops"]), description["values"]
-    built_in = name in SPACES
-    if built_in and isinstance(values, dict):
-        operations = space(name, values["levels"])
-        same = operations.ops == names and _checksum(operations) == values["sum"]
+    name, values = description.name, description.values
+    if isinstance(values, Levels):
+        operations = space(name, values.levels)
+        same = operations.ops == description.ops and _checksum(operations) == values.sum
     else:
-        operations = Space(str(name), names, np.array(values, np.float64))
-        same = not built_in or operations == space(name, operations.levels)
-    if operations.has_magnitude.tolist() != description["has_magnitude"] or not same:
+        if len({len(row) for row in values}) > 1:
+            raise CoviewsError(f"its description is wrong: the operations of {name!r} differ in their number of levels")
+        operations = Space(name, description.ops, np.array(values, np.float64))
+        same = name not in SPACES or operations == space(name, operations.levels)
+    if operations.has_magnitude.tolist() != description.has_magnitude or not same:
         raise CoviewsError(
             f"it was learned in another space {name!r}, whose operations or values are not those of this version "
             "of coviews: install the version that wrote it"

@@ -3,14 +3,17 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from typing import Annotated, Any, TypedDict, Unpack
 
+import msgspec
 import numpy as np
 
+from coviews.boundary.schema import Name, Probability, Schema
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.operations import PixelType
 from coviews.ops.space import FINE, STANDARD, Space, space
 from coviews.policies.factors import FamilySource, family
+from coviews.policies.files import Steps, Views
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
 
@@ -129,15 +132,27 @@ def view_sources_table() -> tuple[list[str], list[list[str]]]:
     return ["name", "what it draws"], rows
 
 
-def view_source(name: str, **options: object) -> ViewSource:
+class ViewSourceKeywords(TypedDict, total=False):
+    """The options of the fixed view sources; each has some of them."""
+
+    views: int
+    steps: int
+    p: float
+    space_name: str
+    magnitude: int
+    jitter: float
+    grey: float
+
+
+def view_source(name: str, **options: Unpack[ViewSourceKeywords]) -> ViewSource:
     """A fixed view source by name, such as `view_source("randaugment", magnitude=15)`."""
     if name not in FIXED:
         raise unknown("view source", name, FIXED)
     allowed = inspect.signature(FIXED[name]).parameters
-    for option in options:
+    for option, value in options.items():
         if option not in allowed:
             raise unknown(f"option of {name!r}", option, allowed)
-        _check_option(option, options[option])
+        _check_option(option, value)
     return FIXED[name](**options)
 
 
@@ -182,7 +197,19 @@ def _check_option(name: str, value: object) -> None:
 
 _KINDS: dict[str, type] = {"uniform": Uniform, "binned": Binned, "simclr": SimCLRRecipe}
 _FAMILY = "family"
-_MOST = 64  # steps or views: a file with more is damaged
+
+
+class SourceDescription(Schema):
+    """A fixed source in a file: its name, and those of the options that it has."""
+
+    source: Name
+    views: Views | msgspec.UnsetType = msgspec.UNSET
+    steps: Steps | msgspec.UnsetType = msgspec.UNSET
+    p: Probability | msgspec.UnsetType = msgspec.UNSET
+    magnitude: Annotated[int, msgspec.Meta(ge=0, le=30)] | msgspec.UnsetType | None = msgspec.UNSET
+    jitter: Probability | msgspec.UnsetType = msgspec.UNSET
+    grey: Probability | msgspec.UnsetType = msgspec.UNSET
+    family: Name | msgspec.UnsetType = msgspec.UNSET
 
 
 def describe_source(source: ViewSource) -> dict[str, Any]:
@@ -198,24 +225,18 @@ def describe_source(source: ViewSource) -> dict[str, Any]:
     )
 
 
-def read_source(description: dict[str, Any], space: Space) -> ViewSource:
+def read_source(description: SourceDescription, space: Space) -> ViewSource:
     """The inverse of `describe_source`."""
-    options = dict(description)
-    name = options.pop("source")
-    text = options.pop("family") if name == _FAMILY else ""
-    if name != _FAMILY and name not in _KINDS:
+    name = description.source
+    if name not in (*_KINDS, _FAMILY):
         raise unknown("kind of view source", name, [*_KINDS, _FAMILY])
-    for option, value in options.items():
-        _check_option(option, value)
-        if option in ("views", "steps") and value > _MOST:
-            raise CoviewsError(f"{option} must be at most {_MOST}, not {value}")
+    if name == "binned" and space.levels != 61:
+        raise CoviewsError(f"a magnitude is one of 61 levels, not of {space.levels}")
+    given = {k: v for k, v in msgspec.structs.asdict(description).items() if k != "source" and v is not msgspec.UNSET}
+    own = {"family", "views"} if name == _FAMILY else {f.name for f in fields(_KINDS[name])} - {"space"}
+    if wrong := own ^ given.keys():
+        raise CoviewsError(f"its description is wrong: {min(wrong)} of the source {name} is missing, or not its own")
     if name == _FAMILY:
-        return FamilySource(family(str(text)), space=space, **options)
-    if name == "binned":
-        magnitude = options["magnitude"]
-        if space.levels != 61 or not (magnitude is None or (type(magnitude) is int and 0 <= magnitude <= 30)):
-            raise CoviewsError(
-                f"the bin of a magnitude must be 0..30 of 61 levels, not {magnitude!r} of {space.levels}"
-            )
-    source: ViewSource = _KINDS[name](space=space, **options)
+        return FamilySource(family(given["family"]), given["views"], space)
+    source: ViewSource = _KINDS[name](space=space, **given)
     return source

@@ -6,11 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
 
+from coviews.boundary.schema import Name, OpenSchema, Probability, Schema, checked_fields
+from coviews.boundary.weights import Weights, open_weights
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.space import Space
-from coviews.policies.files import describe_space, read_description, read_space, read_weight, write_policy
+from coviews.policies.files import (
+    FORMAT,
+    FORMAT_WITH_CROPS,
+    SpaceDescription,
+    Steps,
+    Views,
+    describe_space,
+    read_space,
+    write_policy,
+)
 from coviews.policies.network import NetworkSettings, PolicyNetwork, weight_shapes
 from coviews.policies.subpolicy import Subpolicies
 from coviews.policies.tilted import COOPERATIVE as COOPERATIVE
@@ -65,6 +75,9 @@ class Policy:
         )
         return cls(space, network, p)
 
+    def __repr__(self) -> str:
+        return f"Policy({self.kind}, {self.views} views, {self.steps} steps, p={self.p:g}, {self.space!r})"
+
     @property
     def kind(self) -> str:
         """`coviews`: each view is drawn given those before it; `indepviews`: without."""
@@ -112,37 +125,48 @@ class Policy:
 AnyPolicy = Policy | TiltedPolicy
 
 
+class _Kind(OpenSchema):
+    """What tells one kind of policy file from another."""
+
+    policy: Name | None = None
+    crops: Any = None
+
+
+class _Description(Schema):
+    """A policy network in a file."""
+
+    format: int
+    kind: Name
+    network: dict[str, Any]
+    p: Probability
+    space: SpaceDescription
+    statistics: dict[str, Any]
+    steps: Steps
+    views: Views
+
+
 def load_policy(path: str | Path) -> AnyPolicy:
     """Read a policy file of any kind; nothing in the file is executed."""
-    try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            description = read_description(file)
-            read = read_tilted if description.get("policy") == TABLE else _read
-            return read(file, description)
-    except FileNotFoundError as error:
-        raise CoviewsError(f"there is no policy file {path}") from error
-    except CoviewsError as error:
-        raise CoviewsError(f"cannot use the policy file {path}: {error}") from error
-    except (safetensors.SafetensorError, OSError) as error:
-        raise CoviewsError(f"{path} is not a policy file, or is damaged: {error}") from error
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise CoviewsError(f"cannot use the policy file {path}: its description is wrong ({error!r})") from error
+    with open_weights(path, "policy file") as weights:
+        kind = weights.description(_Kind)
+        weights.check_format(FORMAT if kind.crops is None else FORMAT_WITH_CROPS)
+        return read_tilted(weights) if kind.policy == TABLE else _read(weights)
 
 
-def _read(file: Any, description: dict[str, Any]) -> Policy:
-    space = read_space(description["space"])
-    settings = NetworkSettings(**description["network"])
+def _read(weights: Weights) -> Policy:
+    description = weights.description(_Description)
+    space = read_space(description.space)
+    settings = checked_fields(description.network, NetworkSettings, "its description of the network")
     shapes = weight_shapes(settings, len(space.ops), space.levels)
-    weights = {name: read_weight(file, name, shape) for name, shape in shapes.items()}
+    flat = np.concatenate([weights.array(name, shape).ravel() for name, shape in shapes.items()])
     policy = Policy.untrained(
         space,
         np.random.default_rng(0),
-        kind=description["kind"],
-        views=description["views"],
-        steps=description["steps"],
-        p=description["p"],
+        kind=description.kind,
+        views=description.views,
+        steps=description.steps,
+        p=description.p,
         settings=settings,
     )
-    policy.network.flat[:] = np.concatenate([w.ravel() for w in weights.values()])
-    policy.statistics.update(description["statistics"])
-    return policy
+    policy.network.flat[:] = flat
+    return policy.with_statistics(description.statistics)

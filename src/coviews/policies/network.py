@@ -14,7 +14,7 @@ from coviews.policies import lstm
 from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.lstm import Array
 
-LONGEST = 1024  # steps in all: beyond it, a number in a call or in a file is surely a mistake
+LONGEST = 256  # steps in all: beyond it, a number in a call or in a file is surely a mistake
 
 
 @dataclass(frozen=True)

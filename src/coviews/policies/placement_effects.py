@@ -4,18 +4,21 @@ Each feature of a pair is cut into bins by fixed edges, so that its effects are 
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.boundary.schema import Schema, checked_fields
 from coviews.errors import CoviewsError
 from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan, Size
 
 Numbers = NDArray[np.float64]
+Views = int | NDArray[np.integer]  # an index, or indices
 
-_LARGEST = 65_536  # pixels of a side of an image
+_Side = Annotated[int, msgspec.Meta(ge=1, le=65_536)]  # of an image, in pixels
 
 # the features of a pair, and the edges between the bins of each
 EDGES: dict[str, tuple[float, ...]] = {
@@ -35,22 +38,36 @@ def placement_features(plan: Plan) -> Numbers:
     """(F, n): the features of each pair of views, in the order of `EDGES`."""
     if plan.views != 2:
         raise CoviewsError(f"the placement of pairs of views is described, and the plan has {plan.views} views")
+    return _pair_features(plan, 0, 1)
+
+
+def _pair_features(plan: Plan, first: Views, second: Views) -> Numbers:
+    """(F, n) or (F, n, P): the features of these pairs of views of each image."""
     height, width = plan.image_size
-    sides = np.array([width, height, width, height])[:, None]
-    one, other = (plan.boxes[:, v].T / sides for v in (0, 1))  # (4, n): left, top, right, bottom
+    boxes = [np.moveaxis(plan.boxes[:, v], -1, 0) for v in (first, second)]  # (4, ...): left, top, right, bottom
+    sides = np.array([width, height, width, height]).reshape(4, *(1,) * (boxes[0].ndim - 1))
+    one, other = (box / sides for box in boxes)
     areas = [(right - left) * (bottom - top) for left, top, right, bottom in (one, other)]
     smaller, larger = np.minimum(*areas), np.maximum(*areas)
     across, down = np.maximum(np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2]), 0)
     x, y = (one[:2] + one[2:] - other[:2] - other[2:]) / 2  # from centre to centre
-    different = [a[:, 0] != a[:, 1] for a in (plan.flips, plan.vertical_flips, plan.turns)]
+    different = [a[:, first] != a[:, second] for a in (plan.flips, plan.vertical_flips, plan.turns)]
     return np.stack([across * down / smaller, larger / smaller, smaller, np.hypot(x, y), *different])
 
 
 def placement_bins(plan: Plan) -> NDArray[np.uint8]:
     """(n, F): the bin of each feature of each pair."""
-    features = placement_features(plan)
+    return _bins(placement_features(plan))
+
+
+def pair_bins(plan: Plan, first: NDArray[np.integer], second: NDArray[np.integer]) -> NDArray[np.uint8]:
+    """(n, P, F): the bin of each feature of each pair of views, of a plan with more than two; those of P pairs."""
+    return _bins(_pair_features(plan, first, second))
+
+
+def _bins(features: Numbers) -> NDArray[np.uint8]:
     bins = [np.searchsorted(edges, x, "right") for edges, x in zip(EDGES.values(), features, strict=True)]
-    return np.stack(bins, 1).astype(np.uint8)
+    return np.stack(bins, -1).astype(np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,18 +94,23 @@ class PlacementEffects:
         return {"placement": asdict(self.placement), "image_size": list(self.image_size), "edges": _edges()}
 
 
-def read_placement_effects(values: NDArray[np.float32], description: dict[str, Any]) -> PlacementEffects:
+class CropsDescription(Schema):
+    """The placement that effects were learned with, in a file."""
+
+    placement: dict[str, Any]
+    image_size: tuple[_Side, _Side]
+    edges: dict[str, list[float]]
+
+
+def read_placement_effects(values: NDArray[np.float32], description: CropsDescription) -> PlacementEffects:
     """The inverse of `PlacementEffects.description`."""
-    if description["edges"] != _edges():
+    if description.edges != _edges():
         raise CoviewsError(
             "its effects of crops have other bins than those of this version of coviews: install the version that "
             "wrote it"
         )
-    options: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in description["placement"].items()}
-    height, width = description["image_size"]
-    if not all(type(side) is int and 0 < side <= _LARGEST for side in (height, width)):
-        raise CoviewsError(f"its image size must be two whole numbers up to {_LARGEST}, not {height!r} and {width!r}")
-    return PlacementEffects(values, Placement(**options), (height, width))
+    placement = checked_fields(description.placement, Placement, "its description of crops")
+    return PlacementEffects(values, placement, description.image_size)
 
 
 def _edges() -> dict[str, list[float]]:

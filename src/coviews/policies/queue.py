@@ -27,6 +27,9 @@ class PolicyQueue:
     def __len__(self) -> int:
         return len(self.policies)
 
+    def __repr__(self) -> str:
+        return f"PolicyQueue({len(self)} of {self.size} policies)"
+
     @property
     def chooses_crops(self) -> bool:
         """Whether one of the policies prefers some crops to others."""

@@ -39,12 +39,18 @@ class PolicyStatistics:
     pairs: Numbers  # (S, S, O, O), of an operation in a step of view 1 and one in a step of view 2
     uncertainty: Numbers  # (V, S), bits: the mean entropy of the operation, given all before it; NaN from a table
     error: float  # the largest standard error of `ops`; 0 where all is exact
+    prior: Numbers  # (O,), of each operation in a step before anything was learned
     placement: PlacementStatistics | None = None  # of a policy that chooses crops
 
     @property
     def mean_ops(self) -> Numbers:
         """(V, O): of each operation in a step of a view, whichever step."""
         return self.ops.mean(1)
+
+    @property
+    def preference(self) -> Numbers:
+        """(O,): how much more often than in the prior each operation is drawn; 1 where the prior never draws it."""
+        return np.divide(self.ops.mean((0, 1)), self.prior, out=np.ones_like(self.prior), where=self.prior > 0)
 
     @property
     def co_occurrence(self) -> Numbers:
@@ -85,7 +91,7 @@ def policy_statistics(policy: AnyPolicy, generator: np.random.Generator | None =
         tilted = tilted_statistics(policy, generator)
         unknown = np.full(tilted.ops.shape[:2], np.nan)
         return PolicyStatistics(
-            tilted.space, tilted.ops, tilted.levels, tilted.pairs, unknown, tilted.error, tilted.placement
+            tilted.space, tilted.ops, tilted.levels, tilted.pairs, unknown, tilted.error, tilted.prior, tilted.placement
         )
     network = policy.network
     views, steps, n_ops = network.views, network.steps, network.n_ops
@@ -124,6 +130,7 @@ def policy_statistics(policy: AnyPolicy, generator: np.random.Generator | None =
         pairs,
         uncertainty.reshape(shape),
         float(errors.max()),
+        np.full(n_ops, 1 / n_ops),
     )
 
 
@@ -141,7 +148,7 @@ def mixed_statistics(parts: Sequence[PolicyStatistics], weights: Sequence[float]
 
     error = float(np.sqrt(np.sum((w * [part.error for part in parts]) ** 2)))
     return PolicyStatistics(
-        parts[0].space, mean("ops"), mean("levels"), mean("pairs"), mean("uncertainty"), error=error
+        parts[0].space, mean("ops"), mean("levels"), mean("pairs"), mean("uncertainty"), error, mean("prior")
     )
 
 

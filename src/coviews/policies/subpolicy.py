@@ -1,7 +1,6 @@
 """What is done to each view of each image: integer arrays, with a text and a JSON form."""
 
 import json
-import operator
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,8 +9,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.boundary.json_text import parse_json
+from coviews.boundary.schema import Name, Schema
 from coviews.errors import CoviewsError
 from coviews.ops.space import Space, space
+
+
+class _Form(Schema):
+    """Subpolicies as JSON."""
+
+    space: Name
+    levels: int
+    p: float
+    subpolicies: list[list[list[tuple[Name, int]]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +65,10 @@ class Subpolicies:
 
     def __len__(self) -> int:
         return len(self.ops)
+
+    def __repr__(self) -> str:
+        counts = f"{self.views} views, {self.steps} steps"
+        return f"Subpolicies({len(self):,} images, {counts}, space {self.space.name!r}, p={self.p:g})"
 
     def __getitem__(self, index: Any) -> "Subpolicies":
         """The subpolicies of some images: an integer, a slice, an index array or a mask."""
@@ -109,16 +123,11 @@ class Subpolicies:
     @classmethod
     def from_json(cls, text: str) -> "Subpolicies":
         """The inverse of `to_json`, for the built-in spaces."""
-        try:
-            data = json.loads(text)
-            operations = space(data["space"], levels=data["levels"])
-            index = operations.index
-            steps = [[[(index(o), operator.index(k)) for o, k in v] for v in image] for image in data["subpolicies"]]
-            return cls._from_steps(steps, operations, float(data["p"]))
-        except CoviewsError:
-            raise
-        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise CoviewsError(f"not the JSON form of subpolicies: {error!r}") from error
+        data = parse_json(text, _Form, "the JSON form of subpolicies")
+        operations = space(data.space, levels=data.levels)
+        index = operations.index
+        steps = [[[(index(o), k) for o, k in v] for v in image] for image in data.subpolicies]
+        return cls._from_steps(steps, operations, data.p)
 
     @classmethod
     def _from_steps(cls, steps: Sequence[Any], space: Space, p: float) -> "Subpolicies":

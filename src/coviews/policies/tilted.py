@@ -10,23 +10,37 @@ operations are drawn together, as a plan (`draw_plan`), and accepted together.
 """
 
 import itertools
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.boundary.schema import Name, Probability, Schema
+from coviews.boundary.weights import Weights
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan, Size
 from coviews.ops.space import Space
-from coviews.policies.files import describe_space, read_space, read_weight, write_policy
-from coviews.policies.fixed import describe_source, read_source
-from coviews.policies.placement_effects import COUNTS, PlacementEffects, placement_bins, read_placement_effects
+from coviews.policies.files import (
+    Moderate,
+    SpaceDescription,
+    describe_space,
+    read_space,
+    write_policy,
+)
+from coviews.policies.fixed import SourceDescription, describe_source, read_source
+from coviews.policies.placement_effects import (
+    COUNTS,
+    CropsDescription,
+    PlacementEffects,
+    placement_bins,
+    read_placement_effects,
+)
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
 Numbers = NDArray[np.float64]
@@ -36,8 +50,9 @@ Drawn = TypeVar("Drawn", Subpolicies, Plan)
 COOPERATIVE = {"coviews": True, "indepviews": False}
 TABLE = "table"  # the name of this kind of policy in a file
 BINS = 11  # if there are more levels, those in one bin share an effect
+LEAST_ACCEPTED = 0.01  # of the prior's draws: sampling takes the longer, the fewer are
 _AT_ONCE = 65_536  # draws from the prior
-_PATIENCE = 50  # times the expected number of draws from the prior, then it is an error
+_PATIENCE = 10  # times the expected number of draws from the prior, then it is an error
 
 
 @dataclass(frozen=True)
@@ -121,6 +136,9 @@ class TiltedPolicy:
     statistics: dict[str, Any] = field(default_factory=dict)  # how it was learned, as plain JSON
     p: float = field(default=1.0, init=False)  # the probability of a step: which ones are applied is already drawn
 
+    def __repr__(self) -> str:
+        return f"TiltedPolicy({self.kind}, prior {type(self.prior).__name__}, {self.space!r})"
+
     def __post_init__(self) -> None:
         if self.kind not in COOPERATIVE:
             raise unknown("kind of policy", self.kind, COOPERATIVE)
@@ -133,7 +151,7 @@ class TiltedPolicy:
         shapes = self.effects.steps.shape, self.effects.pairs.shape
         if shapes != expected:
             raise CoviewsError(f"the table's effects have the shapes {shapes}, and the prior needs {expected}")
-        for name, low, high in (("keep", 0.0, 1.0), ("accepted", 1e-4, 1.0)):
+        for name, low, high in (("keep", 0.0, 1.0), ("accepted", LEAST_ACCEPTED, 1.0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
                 raise CoviewsError(f"{name} must be in {low:g}..{high:g}, not {value!r}")
@@ -280,27 +298,46 @@ class TiltedPolicy:
         write_policy(path, weights, description)
 
 
-def read_tilted(file: Any, description: dict[str, Any]) -> TiltedPolicy:
-    """A tilted policy from its open file and its description."""
-    space = read_space(description["space"])
-    prior = read_source(description["prior"], space)
+class _TiltDescription(Schema):
+    rise: Moderate
+    fall: Moderate
+    bound: Moderate
+    top: Moderate
+
+
+class _Description(Schema):
+    """A tilted policy in a file."""
+
+    policy: Name
+    format: int
+    kind: Name
+    prior: SourceDescription
+    space: SpaceDescription
+    constant: Moderate
+    tilt: _TiltDescription
+    keep: Probability
+    accepted: Probability
+    statistics: dict[str, Any]
+    crops: CropsDescription | None = None
+
+
+def read_tilted(weights: Weights) -> TiltedPolicy:
+    """A tilted policy from its open file."""
+    description = weights.description(_Description)
+    crops = description.crops
+    space = read_space(description.space)
+    prior = read_source(description.prior, space)
     example = prior.sample(1, np.random.default_rng(0))
     n_ops = len(space.ops)
-    steps = read_weight(file, "steps", (example.steps, n_ops, min(space.levels, BINS)))
-    pairs = read_weight(file, "pairs", (n_ops, n_ops))
+    steps = weights.array("steps", (example.steps, n_ops, min(space.levels, BINS)))
+    pairs = weights.array("pairs", (n_ops, n_ops))
     if not np.array_equal(pairs, pairs.T):
         raise CoviewsError("its effects of pairs are not the same both ways")
-    tilt = Tilt(**{name: _finite(value, name) for name, value in description["tilt"].items()})
     placement = None
-    if "crops" in description:
-        placement = read_placement_effects(read_weight(file, "placement", (int(COUNTS.sum()),)), description["crops"])
-    effects = Effects(steps, pairs, _finite(description["constant"], "constant"), placement)
-    policy = TiltedPolicy(prior, description["kind"], effects, tilt, description["keep"], description["accepted"])
-    policy.statistics.update(description["statistics"])
-    return policy
-
-
-def _finite(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise CoviewsError(f"its {name} must be a number, not {value!r}")
-    return float(value)
+    if crops is not None:
+        placement = read_placement_effects(weights.array("placement", (int(COUNTS.sum()),)), crops)
+    effects = Effects(steps, pairs, description.constant, placement)
+    tilt = Tilt(**msgspec.structs.asdict(description.tilt))
+    return TiltedPolicy(
+        prior, description.kind, effects, tilt, description.keep, description.accepted, description.statistics
+    )

@@ -16,6 +16,7 @@ Numbers = NDArray[np.float64]
 
 _STATES = 40_000  # of one view that are enumerated at most: each is combined with all operations of the other view
 _DRAWS = 200_000
+_READILY = 0.2  # if a smaller share of the prior's draws is accepted, there are fewer draws, in the same time
 _PLANS = 50_000  # draws where crops are chosen, of the prior: each counts with its weight
 _STEEP = 600.0  # exponents beyond it would overflow
 
@@ -28,6 +29,7 @@ class TiltedStatistics(NamedTuple):
     levels: Numbers  # (V, S, O, bins)
     pairs: Numbers  # (S, S, O, O)
     error: float
+    prior: Numbers  # (O,), of each operation in a step under the prior
     placement: "PlacementStatistics | None" = None  # where crops are chosen
 
 
@@ -144,12 +146,15 @@ def _sum_states(policy: TiltedPolicy, states: _States, view: Numbers, blocks: Nu
     ops = levels.sum(2)
     levels[:, ~policy.space.has_magnitude] = 0
     pairs = np.einsum("iso,ij,jtq->stoq", own, blocks, own, optimize=True)
-    return TiltedStatistics(_coarse(policy.space), np.stack([ops, ops]), np.stack([levels, levels]), pairs, 0.0)
+    prior = np.bincount(states.ops.ravel(), np.repeat(states.p, steps), n_ops) / steps
+    return TiltedStatistics(_coarse(policy.space), np.stack([ops, ops]), np.stack([levels, levels]), pairs, 0.0, prior)
 
 
 def _by_draws(policy: TiltedPolicy, generator: np.random.Generator) -> TiltedStatistics:
-    drawn = policy.sample(_DRAWS, generator)
-    return _of_draws(policy, drawn, np.ones(_DRAWS))
+    draws = int(_DRAWS * min(1.0, policy.accepted / _READILY))
+    drawn = policy.sample(draws, generator)
+    prior = policy.prior.sample(draws, generator).applied(generator)
+    return _of_draws(policy, drawn, np.ones(draws), prior)
 
 
 def _by_plans(policy: TiltedPolicy, effects: PlacementEffects, generator: np.random.Generator) -> TiltedStatistics:
@@ -160,10 +165,13 @@ def _by_plans(policy: TiltedPolicy, effects: PlacementEffects, generator: np.ran
     cells, size = (FIRSTS + places).ravel(), int(COUNTS.sum())
     by_policy = np.bincount(cells, np.repeat(weights, len(COUNTS)), size) / weights.sum()
     by_prior = np.bincount(cells, minlength=size) / _PLANS
-    return _of_draws(policy, drawn, weights)._replace(placement=PlacementStatistics(by_policy, by_prior))
+    return _of_draws(policy, drawn, weights, drawn)._replace(placement=PlacementStatistics(by_policy, by_prior))
 
 
-def _of_draws(policy: TiltedPolicy, drawn: Subpolicies | Plan, weights: Numbers) -> TiltedStatistics:
+def _of_draws(
+    policy: TiltedPolicy, drawn: Subpolicies | Plan, weights: Numbers, prior: Subpolicies | Plan
+) -> TiltedStatistics:
+    """The statistics of weighted draws, beside those of the prior's."""
     steps, n_ops, n_bins = policy.effects.steps.shape
     ops, bins = drawn.ops.astype(np.int64), level_bins(policy.space.levels)[drawn.levels]
     levels, pairs = np.zeros((2, steps, n_ops, n_bins)), np.zeros((steps, steps, n_ops, n_ops))
@@ -178,7 +186,8 @@ def _of_draws(policy: TiltedPolicy, drawn: Subpolicies | Plan, weights: Numbers)
         pairs = shares[0][:, None, :, None] * shares[1][None, :, None, :]
     independent = weights.sum() ** 2 / (weights**2).sum()  # draws of the policy that tell as much
     error = float(np.sqrt(np.maximum(shares * (1 - shares), 0) / independent).max())
-    return TiltedStatistics(_coarse(policy.space), shares, levels, pairs, error)
+    by_prior = np.bincount(prior.ops.ravel(), minlength=n_ops) / prior.ops.size
+    return TiltedStatistics(_coarse(policy.space), shares, levels, pairs, error, by_prior)
 
 
 def _coarse(space: Space) -> Space:

@@ -11,6 +11,7 @@ from coviews.report.rendering import HtmlTable, render
 from coviews.report.summary import Fact, recorded_accuracy, results_of
 
 _CLASSES = 100  # more make no readable matrix
+_LONGEST = 100  # characters of the name of a class that are shown
 
 
 def evaluation_parts(run: RunRecord) -> tuple[Markup, list[Chart]]:
@@ -75,7 +76,7 @@ def _by_class(results: dict[str, Any]) -> HtmlTable:
         if isinstance(row, dict) and "class" in row:
             images = number(row, "images")
             count = "" if images is None else f"{images:,.0f}"
-            rows.append([str(row["class"]), count, *(_percent(number(row, m.name)) for m in measures)])
+            rows.append([str(row["class"])[:_LONGEST], count, *(_percent(number(row, m.name)) for m in measures)])
     return HtmlTable(["class", "images", *(m.title for m in measures)], rows)
 
 
@@ -100,7 +101,7 @@ def _confusion(results: dict[str, Any]) -> Matrix | None:
     )
     if not complete:
         return None
-    names = [str(c) for c in classes]
+    names = [str(c)[:_LONGEST] for c in classes]
     shares: list[list[float | None]] = [[round(v / (sum(row) or 1), 4) for v in row] for row in matrix]
     most, i, j = max((shares[i][j] or 0.0, i, j) for i in range(n) for j in range(n) if i != j)
     alt = f"Confusion matrix: the commonest mistake takes {names[i]} for {names[j]} ({most:.0%} of its images)."

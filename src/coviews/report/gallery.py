@@ -26,6 +26,8 @@ from coviews.runs.settings import FROM_PYTHON, PretrainSettings
 
 _SIDE = 160  # the largest side of a picture on the page
 _LOADED = 64  # images of which some are shown
+_LARGEST = 2**24  # pixels of an image that is shown
+_PIXELS = 4 * _LARGEST  # of all images that are loaded
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,10 @@ def gallery_images(run: RunRecord, settings: PretrainSettings, limit: int, image
         raise CoviewsError("they were given from Python, and the run does not keep them")
     sides = number(run.start, "height"), number(run.start, "width")
     size = (int(sides[0]), int(sides[1])) if sides[0] and sides[1] else settings.size
+    if isinstance(size, tuple):
+        if size[0] * size[1] > _LARGEST:
+            raise CoviewsError(f"images of {size[0]:.3g} x {size[1]:.3g} pixels are too large for a page")
+        limit = min(limit, _PIXELS // max(1, size[0] * size[1]))
     channels = number(run.start, "channels") or settings.channels
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the run itself warned about its images
@@ -103,6 +109,7 @@ def gallery_images(run: RunRecord, settings: PretrainSettings, limit: int, image
             settings.data, size=size, channels=int(channels) if channels else None, subset=settings.subset,
             subset_seed=settings.subset_seed, root=settings.data_root, cache=settings.cache, limit=limit,
             frames=settings.frames, depth=settings.depth, values=run.start.get("values"),
+            max_pixels=settings.max_pixels,
         )  # fmt: skip
 
 
@@ -160,8 +167,7 @@ def _sources(run: RunRecord, settings: PretrainSettings, images: ImageSet) -> di
         return {f"policy of epoch {epoch}": run.policies[epoch] for epoch in shown}
     if settings.views.endswith(".safetensors"):
         return {"views of the policy that was given": settings.named_source(settings.views)}
-    hard = settings.views == "hardviews"
-    name = settings.hard_source if hard else settings.views
+    hard, name = settings.views == "hardviews", settings.base_views
     source = fitted_source(settings.named_source(name), channels, pixels)
     return {f"{name} views{', of which hardviews chooses' if hard else ''}": source}
 

@@ -18,7 +18,7 @@ from coviews.report.encoder_section import EncoderExamples, encoder_sections
 from coviews.report.evaluations import evaluation_parts
 from coviews.report.gallery import make_gallery
 from coviews.report.plotly_figures import changes, figure
-from coviews.report.policy_charts import PolicyFrame, favourites, over_epochs, policy_frames
+from coviews.report.policy_charts import PolicyFrame, favourites, learned_text, over_epochs, policy_frames
 from coviews.report.record import RunRecord, search_measures
 from coviews.report.rendering import HtmlTable, Section, render
 from coviews.report.summary import facts, sentence
@@ -155,10 +155,12 @@ def _policies_section(run: RunRecord, policies: list[Chart], queues: list[Chart]
     ]
     heads = [f"view {v + 1}, step {s + 1}" for v in range(views) for s in range(steps)]
     p = run.policies[max(run.policies)].p
+    learned = learned_text(newest)
     about = (
-        "The probability of each operation in a step, by the epoch before which a policy was learned. An operation "
-        f"that is drawn is applied with the probability {p:g}. Likely operations make pairs hard for this encoder "
-        "without losing what is in the image."
+        f"{learned[0].upper()}{learned[1:]} Shown is how much more often than its prior a policy draws each operation, "
+        "by the epoch before which it was learned; 1 is as often, and Identity, which changes nothing, is left out. An "
+        f"operation that is drawn is applied with the probability {p:g}. Preferred operations make pairs hard for this "
+        "encoder without losing what is in the image."
     )
     table = HtmlTable(["operation", *heads], rows)
     body = render("policies.html", policies=policies, queues=queues, frames=frames, table=table)

@@ -1,6 +1,6 @@
 """Charts of what the policies prefer: over the epochs, and of one policy at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,8 @@ _DIFFERENT = {
     "upside down": ("upside down alike", "one of the two upside down"),
     "turned": ("turned alike", "turned by different angles"),
 }
-_LIFT = (0.25, 1.0)  # the smallest and the largest distance from 1 at the ends of the colour scale of lift
+_RATIO = (0.25, 1.0)  # the smallest and the largest distance from 1 at the ends of a colour scale of ratios
+_ALIKE = 0.03  # what is drawn within this share as often as in the prior was not learned
 
 
 class PolicyFrame(NamedTuple):
@@ -39,35 +40,81 @@ def favourites(statistics: PolicyStatistics, count: int = 4) -> list[tuple[str, 
 
 
 def operation_order(statistics: PolicyStatistics) -> list[int]:
-    """The operations, the likeliest first."""
-    return np.argsort(-statistics.ops.mean((0, 1)), kind="stable").tolist()
+    """The operations, Identity aside, those first that the policy prefers most to its prior."""
+    order = np.argsort(-statistics.preference, kind="stable").tolist()
+    return [i for i in order if i != statistics.space.identity]
+
+
+def preference_limit(statistics: Iterable[PolicyStatistics]) -> float:
+    """The distance from 1 at the ends of a colour scale of preferences."""
+    distances = [np.abs(s.preference[operation_order(s)] - 1).max(initial=0.0) for s in statistics]
+    return float(np.clip(max(distances, default=0.0), *_RATIO))
 
 
 def over_epochs(statistics: Statistics, key: str, title: str, order: Sequence[int] | None = None) -> list[Chart]:
-    """How each operation's probability changes: as colours, and as lines.
+    """How much more often than in the prior each operation is drawn: as colours, and as lines.
 
-    order: of the operations; by default the newest policy's likeliest first.
+    order: of the operations; by default those first that the newest policy prefers most.
     """
     if not statistics:
         return []
     epochs = sorted(statistics)
     newest = statistics[epochs[-1]]
     order = list(order) if order is not None else operation_order(newest)
-    shares = np.stack([statistics[e].ops.mean((0, 1)) for e in epochs], 1)[order]  # (O, epochs)
+    ratios = np.stack([statistics[e].preference for e in epochs], 1)[order]  # (O, epochs)
     ops = [newest.space.ops[i] for i in order]
-    most = ", ".join(f"{op} {p:.1%}" for op, p in favourites(newest))
-    even = 1 / len(ops)
-    alt = f"{title}: at epoch {epochs[-1]} most often {most}; if all were equal, each would have {even:.1%}."
-    columns = [f"epoch {e}" for e in epochs]
-    matrix = Matrix(key, title, "policy learned before", "", columns, ops, plain(shares), alt)
+    alt = f"{title}, against the prior, at epoch {epochs[-1]}: {learned_text(newest)}"
+    columns, limit = [f"epoch {e}" for e in epochs], preference_limit(statistics.values())
+    matrix = Matrix(
+        key, f"{title}: how much more often than in the prior", "policy learned before", "", columns, ops,
+        plain(ratios, 3), alt, ".2f", around=1.0, limits=(1 - limit, 1 + limit),
+    )  # fmt: skip
     x = [float(e) for e in epochs]
-    lines = [Line(op, x, shares[i].tolist(), faint=i >= _NAMED) for i, op in enumerate(ops)]
-    lines.append(Line("if all were equal", [x[0], x[-1]], [even, even], dashed=True))
-    changed = ", ".join(f"{op} from {shares[i, 0]:.1%} to {shares[i, -1]:.1%}" for i, op in enumerate(ops[:4]))
-    lines_alt = f"From epoch {epochs[0]} to {epochs[-1]}: {changed}." if len(epochs) > 1 else alt
-    lines_title = f"{title}: the likeliest as lines"
-    chart = LineChart(f"{key}-lines", lines_title, "epoch", "probability in a step", lines, lines_alt, percent=True)
+    named = {*range(_NAMED // 2), *range(len(ops) - _NAMED // 2, len(ops))}  # the most and the least preferred
+    lines = [Line(op, x, ratios[i].tolist(), faint=i not in named) for i, op in enumerate(ops)]
+    lines.append(Line("as in the prior", [x[0], x[-1]], [1.0, 1.0], dashed=True))
+    changed = ", ".join(f"{ops[i]} from {ratios[i, 0]:.2f} to {ratios[i, -1]:.2f}" for i in sorted(named)[:4])
+    lines_alt = f"Times as often as in the prior, from epoch {epochs[0]} to {epochs[-1]}: {changed}."
+    lines_title = f"{title}: the most and the least preferred"
+    chart = LineChart(f"{key}-lines", lines_title, "epoch", "times as often as in the prior", lines, lines_alt)
     return [matrix, chart]
+
+
+def clear_preferences(statistics: PolicyStatistics) -> tuple[list[int], list[int]]:
+    """The operations that are clearly drawn more often than in the prior, and those less often, the clearest first."""
+    s = statistics
+    noise = np.maximum(_ALIKE, 2 * s.error / np.maximum(s.prior, 1e-9))  # by less, an operation is as in the prior
+    order = [i for i in operation_order(s) if abs(s.preference[i] - 1) > noise[i]]
+    return [i for i in order if s.preference[i] > 1], [i for i in reversed(order) if s.preference[i] < 1]
+
+
+def learned_text(statistics: PolicyStatistics) -> str:
+    """In a sentence, what a policy draws more and less often than its prior, or that nothing was learned."""
+    s = statistics
+    more, less = (indices[:3] for indices in clear_preferences(s))
+    parts = [
+        f"{word} often than in the prior: "
+        + ", ".join(f"{s.space.ops[i]} ({s.preference[i]:.2f} times)" for i in indices)
+        for word, indices in (("more", more), ("less", less))
+        if indices
+    ]
+    crops = crop_preferences(s.placement)
+    if crops:
+        parts.append("pairs of crops: " + ", ".join(f"{label} ({ratio:.2f} times as often)" for label, ratio in crops))
+    if not parts:
+        return f"nothing was learned, views are within {_ALIKE:.0%} of the prior."
+    return "; ".join(parts) + "."
+
+
+def crop_preferences(statistics: PlacementStatistics | None) -> list[tuple[str, float]]:
+    """The kinds of crop pairs that are drawn more and less often than in the prior above all, if any clearly are."""
+    if statistics is None:
+        return []
+    labels, indices = _placement_labels(statistics.prior > 0)
+    policy, prior = statistics.policy[indices], statistics.prior[indices]
+    ratio = np.divide(policy, prior, out=np.ones_like(prior), where=prior >= _COMMON)
+    ends = (int(np.argmax(ratio)), int(np.argmin(ratio))) if len(ratio) else ()
+    return [(labels[i], float(ratio[i])) for i in ends if abs(ratio[i] - 1) > _ALIKE]
 
 
 def one_policy(statistics: PolicyStatistics, order: Sequence[int], *, lift: float, most: float) -> list[Chart]:
@@ -115,10 +162,11 @@ def one_policy(statistics: PolicyStatistics, order: Sequence[int], *, lift: floa
 
 def scales(statistics: Sequence[PolicyStatistics]) -> dict[str, float]:
     """The ends of the colour scales that several policies share."""
-    distance = max((float(np.abs(s.lift - 1).max()) for s in statistics), default=0.0)
+    shown = [(s, np.ix_(operation_order(s), operation_order(s))) for s in statistics]
+    distance = max((float(np.abs(s.lift[cells] - 1).max(initial=0.0)) for s, cells in shown), default=0.0)
     return {
-        "lift": min(max(distance, _LIFT[0]), _LIFT[1]),
-        "most": max((float(s.co_occurrence.max()) for s in statistics), default=1.0),
+        "lift": float(np.clip(distance, *_RATIO)),
+        "most": max((float(s.co_occurrence[cells].max(initial=0.0)) for s, cells in shown), default=1.0),
     }
 
 
@@ -145,6 +193,20 @@ def placement_chart(statistics: PlacementStatistics, possible: NDArray[np.bool_]
 
     possible: which bins the prior draws at all; features with a single one of them are left out.
     """
+    labels, indices = _placement_labels(possible)
+    policy, prior = statistics.policy[indices], statistics.prior[indices]
+    preferred = ", ".join(f"{label} ({ratio:.2f} times as often)" for label, ratio in crop_preferences(statistics))
+    alt = (
+        "Where the two crops of a pair lie. Of what is common in the prior, the policy draws more and less often above "
+        f"all: {preferred or 'nothing'}."
+    )
+    bars = {"policy": [round(float(p), 4) for p in policy], "prior": [round(float(p), 4) for p in prior]}
+    title = "Pairs of crops, against those of the prior"
+    return BarChart("placement", title, "probability", labels, bars, alt)
+
+
+def _placement_labels(possible: NDArray[np.bool_]) -> tuple[list[str], list[int]]:
+    """The bins that the prior draws, in words, and their indices; features with a single one are left out."""
     labels: list[str] = []
     indices: list[int] = []
     first = 0
@@ -154,17 +216,7 @@ def placement_chart(statistics: PlacementStatistics, possible: NDArray[np.bool_]
             labels += [_bin_label(feature, edges, i) for i in own]
             indices += [first + i for i in own]
         first += len(edges) + 1
-    policy, prior = statistics.policy[indices], statistics.prior[indices]
-    ratio = np.divide(policy, prior, out=np.ones_like(prior), where=prior >= _COMMON)
-    most, least = int(np.argmax(ratio)), int(np.argmin(ratio))
-    alt = (
-        f"Where the two crops of a pair lie. Of what is common in the prior, the policy draws more often above all: "
-        f"{labels[most]} ({ratio[most]:.2f} times as often); less often above all: {labels[least]} "
-        f"({ratio[least]:.2f} times as often)."
-    )
-    bars = {"policy": [round(float(p), 4) for p in policy], "prior": [round(float(p), 4) for p in prior]}
-    title = "Pairs of crops, against those of the prior"
-    return BarChart("placement", title, "probability", labels, bars, alt)
+    return labels, indices
 
 
 def _bin_label(feature: str, edges: tuple[float, ...], i: int) -> str:
@@ -184,11 +236,10 @@ def _bin_label(feature: str, edges: tuple[float, ...], i: int) -> str:
 
 def policy_text(statistics: PolicyStatistics) -> str:
     """A policy in a few sentences."""
-    s = statistics
-    most = ", ".join(f"{op} {p:.1%}" for op, p in favourites(s))
+    s, learned = statistics, learned_text(statistics)
     error = f" Probabilities are within ± {2 * s.error:.1%}." if s.error >= 5e-4 else ""
     return (
-        f"Most often: {most}. Variety (entropy of an operation): {s.entropy.mean():.2f} of at most "
+        f"{learned[0].upper()}{learned[1:]} Variety (entropy of an operation): {s.entropy.mean():.2f} of at most "
         f"{np.log2(len(s.space.ops)):.2f} bits. Cooperation: an operation of view 1 tells {s.information:.3f} "
         f"bits of one of view 2.{error}"
     )

@@ -1,6 +1,5 @@
 """A run's folder as data, finished or not, complete or not, with a list of what is missing."""
 
-import json
 import math
 import operator
 from dataclasses import dataclass, field
@@ -8,8 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from coviews.boundary.json_text import json_lines, read_json
+from coviews.boundary.regular import read_bounded
+from coviews.boundary.yaml_text import LARGEST, parse_yaml
 from coviews.errors import CoviewsError
 from coviews.policies.learned import AnyPolicy, Policy, load_policy
 from coviews.policies.queue import PolicyQueue
@@ -50,10 +50,9 @@ class RunRecord:
     def check(self) -> Record:
         """What `coviews check` found; empty if it was not run."""
         try:
-            content = json.loads((self.path / CHECK).read_bytes())
-        except (OSError, ValueError, RecursionError):
+            return read_json(self.path / CHECK, dict[str, Any], most=LARGEST)
+        except CoviewsError:
             return {}
-        return content if isinstance(content, dict) else {}
 
     @cached_property
     def start(self) -> Record:
@@ -177,42 +176,32 @@ def numbers(record: Any, name: str) -> list[float]:
 
 
 def _read_config(path: Path, missing: list[str]) -> tuple[PretrainSettings | None, Record, str]:
+    """The settings, the mapping that the file holds, and its text, as far as they can be read."""
+    text, config = "", {}
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        missing.append(f"The settings cannot be read (config.yaml: {error.strerror}).")
-        return None, {}, ""
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError):
-        content = None
-    config = {str(k): v for k, v in content.items()} if isinstance(content, dict) else {}
-    try:
+        text = read_bounded(path, LARGEST, "settings").decode("utf-8", "replace")
+        config = parse_yaml(text, dict[str, Any], "config.yaml")
         return read_settings(path), config, text
     except CoviewsError as error:
-        missing.append(f"The settings are not those of this version of coviews: {error}")
+        wrong = "The settings are not those of this version of coviews" if text else "The settings cannot be read"
+        missing.append(f"{wrong}: {error}")
         return None, config, text
 
 
 def _read_lines(path: Path, missing: list[str], *, optional: bool = False) -> list[Record]:
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        if not optional or path.exists():
-            missing.append(f"{path.name} cannot be read: {error.strerror}.")
+    if optional and not path.exists():
         return []
     records, damaged = [], 0
-    for line in lines:
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        if isinstance(record, dict):
-            records.append(record)
-        else:
-            damaged += 1
+    try:
+        for record in json_lines(path):
+            if record is None:
+                damaged += 1
+            else:
+                records.append(record)
+    except CoviewsError as error:
+        missing.append(f"{path.name} cannot be read: {error}")
     if damaged:
-        missing.append(f"{path.name}: {damaged} of {len(lines)} lines are damaged and left out.")
+        missing.append(f"{path.name}: {damaged} of {damaged + len(records)} lines are damaged and left out.")
     return records
 
 

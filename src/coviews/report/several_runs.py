@@ -8,7 +8,7 @@ from typing import Any
 from coviews.errors import CoviewsError
 from coviews.report.charts import Chart, Matrix
 from coviews.report.page import charts_html, page_html
-from coviews.report.policy_charts import one_policy, operation_order, over_epochs, scales
+from coviews.report.policy_charts import one_policy, operation_order, over_epochs, preference_limit, scales
 from coviews.report.record import RunRecord, read_run
 from coviews.report.rendering import HtmlTable, Section, render
 from coviews.report.summary import facts, sentence
@@ -50,9 +50,9 @@ def several_runs_page(runs: Sequence[RunRecord]) -> str:
         sections.append(Section("progress", "Progress", "Progress", charts_html(progress), about))
     if policies:
         about = (
-            "The operations of each policy over the epochs; then which operations of the newest policies occur "
-            "together in a pair of views, and their lift: for independent views it is 1 everywhere. Colours mean the "
-            "same for all runs."
+            "How much more often than its prior each policy draws its operations; then which operations of the newest "
+            "policies occur together in a pair of views, and their lift: for independent views it is 1 everywhere. "
+            "Colours mean the same for all runs."
         )
         sections.append(Section("policies", "Policies", "Policies", charts_html(policies), about))
     differing = _differences([run.config for run in runs])
@@ -76,13 +76,13 @@ def _policy_charts(runs: Sequence[RunRecord]) -> list[Chart]:
         return []
     newest = [run.statistics[max(run.statistics)] for _, run in named]
     ends = scales(newest)
-    most = max(float(s.ops.mean((0, 1)).max()) for _, run in named for s in run.statistics.values())
+    limit = preference_limit(s for _, run in named for s in run.statistics.values())
     groups: list[list[Chart]] = []
     for (_, run), statistics in zip(named, newest, strict=True):
         alike = statistics.space.ops == newest[0].space.ops
         order = operation_order(newest[0] if alike else statistics)
         matrices = over_epochs(run.statistics, "current", "Operations of each policy", order)[:1]
-        scaled: list[Chart] = [replace(c, limits=(0.0, most)) for c in matrices if isinstance(c, Matrix)]
+        scaled: list[Chart] = [replace(c, limits=(1 - limit, 1 + limit)) for c in matrices if isinstance(c, Matrix)]
         charts = one_policy(statistics, order, **ends)
         groups.append([*scaled, *(c for c in charts if c.key in ("co-occurrence", "lift"))])
     return [

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coviews.evaluation.measures import MAIN, MEASURES
-from coviews.report.policy_charts import favourites
+from coviews.report.policy_charts import clear_preferences, crop_preferences, learned_text
 from coviews.report.record import RunRecord, number
 
 
@@ -35,7 +35,7 @@ def sentence(run: RunRecord) -> str:
 
 def facts(run: RunRecord) -> list[Fact]:
     """The cards at the top of the page; unknown facts are left out."""
-    every = (_quality(run), _evaluated(run), _preferred(run), _cooperation(run), _time(run), _data(run))
+    every = (_quality(run), _evaluated(run), _learned(run), _cooperation(run), _time(run), _data(run))
     return [fact for fact in every if fact is not None]
 
 
@@ -91,13 +91,14 @@ def _evaluated(run: RunRecord) -> Fact | None:
     return None
 
 
-def _preferred(run: RunRecord) -> Fact | None:
+def _learned(run: RunRecord) -> Fact | None:
     if not run.statistics:
         return None
     newest = run.statistics[max(run.statistics)]
-    first, *others = favourites(newest)
-    note = f"{first[1]:.1%} of the steps; then " + ", ".join(f"{op} {p:.1%}" for op, p in others)
-    return Fact("The newest policy prefers", first[0], note)
+    more, less = clear_preferences(newest)
+    crops = "other crops" if crop_preferences(newest.placement) else "nothing"
+    clearest = [f"{word} {newest.space.ops[i]}" for word, some in (("more", more), ("less", less)) for i in some[:1]]
+    return Fact("Learned", ", ".join(clearest) or crops, learned_text(newest))
 
 
 def _cooperation(run: RunRecord) -> Fact | None:

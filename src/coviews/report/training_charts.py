@@ -18,9 +18,28 @@ def training_charts(run: RunRecord) -> list[Chart]:
             _over_epochs(run, "epoch", "lr", "learning-rate", "Learning rate", "learning rate"),
             _over_epochs(run, "look", "knn", "knn", "kNN accuracy", "accuracy in %"),
             _over_epochs(run, "look", "rankme", "rankme", "RankMe: dimensions that the features use", "RankMe"),
+            _kept(run),
         )
         if chart is not None
     ]
+
+
+def _kept(run: RunRecord) -> LineChart | None:
+    """What the keeping head predicts of the differences between two views, the best predicted first."""
+    records = [(number(r, "epoch"), r.get("kept")) for r in run.of_kind("epoch")]
+    shares = [(epoch, kept) for epoch, kept in records if epoch is not None and isinstance(kept, dict)]
+    names = {name for _, kept in shares for name in kept if number(kept, name) is not None}
+    lines = []
+    for name in names:
+        points = [(epoch, value) for epoch, kept in shares if (value := number(kept, name)) is not None]
+        lines.append(Line(name, [epoch for epoch, _ in points], [max(0.0, value) for _, value in points]))
+    if not lines:
+        return None
+    lines.sort(key=lambda line: (-line.y[-1], line.name))
+    last = ", ".join(f"{line.name} {line.y[-1]:.0%}" for line in lines)
+    title = "What the encoder can still tell"
+    alt = f"The share of each difference between two views that their features reveal, at the end: {last}."
+    return LineChart("kept", title, "epoch", "share of the variance predicted", lines, alt, percent=True)
 
 
 def search_charts(run: RunRecord, measures: Sequence[SearchMeasure]) -> list[LineChart]:

@@ -1,18 +1,19 @@
 """The run directory: settings, metrics, checkpoints, policies; whole after a kill at any moment."""
 
-import io
 import json
 import os
-import pickle
 import shutil
-import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
 
+from coviews.boundary.checkpoints import is_plain_tensor, read_pickled
+from coviews.boundary.json_text import json_lines
+from coviews.boundary.schema import Count, OpenSchema, Positive, checked
 from coviews.errors import CoviewsError
-from coviews.files.atomic import write_whole
+from coviews.files.atomic import remove_partial, write_whole, writing
 from coviews.files.lock import FolderLock, lock_folder
 from coviews.policies.learned import AnyPolicy, load_policy
 from coviews.runs.settings import PretrainSettings
@@ -23,6 +24,27 @@ FORMAT = 3  # of the checkpoint; goes up when one version would misread another'
 _OURS = ("config.yaml", "metrics.jsonl", "broken.txt", "checkpoints", "policies", "tensorboard", "encoder.safetensors",
          "report.html", "check.json", "evaluations.jsonl", ".evaluations.jsonl.lock", ".lock")  # fmt: skip
 CHOICE = "choice"  # what `pretrain --views choose` writes there before the run begins; it stays
+
+
+class _Checkpoint(OpenSchema):
+    """The plain values in a checkpoint; its weights, and the states of optimiser and search, are judged by these."""
+
+    format: int
+    metrics: Count  # bytes
+    settings: str
+    data: list[float]
+    epoch: Positive
+    step: Count
+    total: float
+    searched: Count
+    queued: list[Positive]
+    quality: dict[str, float]
+    untrained: dict[str, float]
+    seconds: dict[str, float]
+    method: dict[str, Any]
+    optimizer: dict[str, Any]
+    precision: dict[str, Any]
+    search: dict[str, Any]
 
 
 class Run:
@@ -40,8 +62,7 @@ class Run:
         if writes:
             run._make_room(overwrite)
             run._take_lock()
-            for folder in ("checkpoints", "policies"):
-                (path / folder).mkdir(exist_ok=True)
+            run._make_folders()
             write_whole(path / "config.yaml", settings_yaml(settings).encode())
             run.start_metrics(0)
         return run
@@ -54,10 +75,8 @@ class Run:
         run = cls(path, writes=writes)
         if writes:
             run._take_lock()
-            for folder in ("checkpoints", "policies"):
-                (path / folder).mkdir(exist_ok=True)
-            for half in path.rglob(".*.partial"):  # what a kill cut off
-                half.unlink()
+            run._make_folders()
+            remove_partial(path)
         return run
 
     def close(self) -> None:
@@ -89,12 +108,13 @@ class Run:
         if not self.writes:
             return
         path = self.path / "metrics.jsonl"
-        path.touch()
-        if path.stat().st_size < length:
-            raise CoviewsError(f"{path} is shorter than when the checkpoint was saved: the run is damaged")
-        self._metrics = open(path, "r+b")  # noqa: SIM115 - open for as long as the run is
-        self._metrics.truncate(length)
-        self._metrics.seek(length)
+        with writing(path):
+            path.touch()
+            if path.stat().st_size < length:
+                raise CoviewsError(f"{path} is shorter than when the checkpoint was saved: the run is damaged")
+            self._metrics = open(path, "r+b")  # noqa: SIM115 - open for as long as the run is
+            self._metrics.truncate(length)
+            self._metrics.seek(length)
 
     def log(self, record: dict[str, Any]) -> None:
         """One more line of metrics."""
@@ -107,7 +127,7 @@ class Run:
 
     def metrics(self) -> list[dict[str, Any]]:
         """All lines of metrics that are whole."""
-        return list(_records(self.path / "metrics.jsonl"))
+        return [line for line in json_lines(self.path / "metrics.jsonl", "metrics") if line is not None]
 
     # ------------------------------------------------------------------------------- checkpoints and policies
 
@@ -119,15 +139,9 @@ class Run:
         if not self.writes:
             return
         assert self._metrics is not None
-        os.fsync(self._metrics.fileno())
-        content = {"format": FORMAT, "metrics": self._metrics.tell(), **state}
-
-        def write(file: BinaryIO) -> None:
-            try:
-                torch.save(content, file)
-            except RuntimeError as error:  # torch's own words for a full disk are no help
-                raise OSError(28, "the disk is full, or cannot be written to") from error
-
+        with writing(self.path / "metrics.jsonl"):
+            os.fsync(self._metrics.fileno())
+        write = torch_writer({"format": FORMAT, "metrics": self._metrics.tell(), **state})
         if keep is not None:  # first: after the last checkpoint nobody would come back to it
             write_whole(self.checkpoint.with_name(f"epoch-{keep:04d}.pt"), write)
         write_whole(self.checkpoint, write)
@@ -151,6 +165,11 @@ class Run:
 
     # ---------------------------------------------------------------------------------------------- the folder
 
+    def _make_folders(self) -> None:
+        for folder in ("checkpoints", "policies"):
+            with writing(self.path / folder):
+                (self.path / folder).mkdir(exist_ok=True)
+
     def _make_room(self, overwrite: bool) -> None:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -170,41 +189,39 @@ class Run:
             (n for n in there if n in _OURS and n != ".lock"), key="config.yaml".__eq__
         ):  # that one last
             entry = self.path / name
-            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+            with writing(entry):
+                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
     def _take_lock(self) -> None:
         if self._lock is None:
             self._lock = lock_folder(self.path)
 
 
+def torch_writer(content: Any) -> Callable[[BinaryIO], None]:
+    """A function that writes something with torch; what fails is an OSError."""
+
+    def write(file: BinaryIO) -> None:
+        try:
+            torch.save(content, file)
+        except RuntimeError as error:  # torch's own words for a full disk are no help
+            raise OSError(28, "the disk is full, or cannot be written to") from error
+
+    return write
+
+
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """A checkpoint, if it is whole and of this format."""
-    try:
-        content = path.read_bytes()
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            broken = archive.testzip()  # torch itself does not look whether the bytes are those that were written
-        if broken is not None:
-            raise ValueError(f"{broken} is not as it was written")
-        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        if not isinstance(state, dict) or "format" not in state or type(state.get("metrics", 0)) is not int:
-            raise ValueError("it holds no run")
-    except OSError as error:
-        raise CoviewsError(f"cannot read the checkpoint {path}: {error.strerror}") from error
-    except (RuntimeError, ValueError, KeyError, EOFError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
-        raise CoviewsError(f"the checkpoint {path} is damaged: {' '.join(str(error).split())[:200]}") from error
+    state = read_pickled(path, "checkpoint")
+    if not isinstance(state, dict) or "format" not in state:
+        raise CoviewsError(f"the checkpoint {path} is damaged: it holds no run")
     if state["format"] == 2 and "table" in state:  # of version 0.1.0
         state |= {"format": FORMAT, "search": state.pop("table") or {}}
     if state["format"] != FORMAT:
         raise CoviewsError(
             f"the checkpoint {path} has the format {state['format']!r}, and this version of coviews reads {FORMAT}"
         )
+    plain = {k: v for k, v in state.items() if k in _Checkpoint.__struct_fields__}
+    checked(plain, _Checkpoint, f"the checkpoint {path}")
+    if not all(isinstance(k, str) and is_plain_tensor(v) for k, v in state["method"].items()):
+        raise CoviewsError(f"the checkpoint {path} is wrong: its weights are not names with plain tensors")
     return state
-
-
-def _records(path: Path) -> Any:
-    with open(path, "rb") as file:
-        for line in file:
-            try:
-                yield json.loads(line)
-            except ValueError:
-                continue  # a line that a kill cut off

@@ -54,7 +54,7 @@ def _nested(content: Mapping[str, Any]) -> dict[str, Any]:
     search = now.get("search")
     search = dict(search) if isinstance(search, Mapping) else {}
     top = {name: now.pop(name) for names in _TOP.values() for name in names if name in now}
-    by = search.get("by") or _search_of(content, search, top)
+    by = str(search.get("by") or _search_of(content, search, top))
     own = search.get(by)
     now["search"] = {
         "name": by,

@@ -3,25 +3,28 @@
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 import tyro
 
+from coviews.console.option_types import SettingsKeywords
 from coviews.console.options import Int, Number, Text
 from coviews.data.formats import data_help
+from coviews.data.levels import MAX_PIXELS
 from coviews.errors import CoviewsError, unknown
+from coviews.methods.keeping import KeepSettings
 from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
 from coviews.ops.operations import PixelType
-from coviews.ops.placement import CROPS, Placement
-from coviews.ops.space import SPACES, STANDARD, standard_space
-from coviews.ops.view_settings import OUTSIDE
+from coviews.ops.placement import Placement
+from coviews.ops.space import STANDARD, standard_space
 from coviews.policies.factors import FAMILIES, OPERATIONS, RECIPE, Family, is_family, named_family, with_locks
-from coviews.policies.fixed import FIXED, takes_option, view_source
+from coviews.policies.fixed import FIXED, ViewSourceKeywords, takes_option, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
-from coviews.runs.settings_checks import check_numbers, check_search, check_views
+from coviews.runs.leaves import changed_leaves, differing_leaves
+from coviews.runs.settings_checks import check_hard_views, check_names, check_numbers, check_search, check_views
 from coviews.searching.loss_table import TableSettings
 from coviews.searching.settings import SearchSettings
 
@@ -30,8 +33,6 @@ LEAST_LOCAL = 8  # pixels a side, where the size of local views is not given
 VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
 DEFAULT_VIEWS = "recipe"  # the best on average without labels, see docs/results.md
 CHOOSE = "choose"  # views that `coviews pretrain` chooses before it trains
-ACCELERATORS = ("auto", "cpu", "cuda", "mps")
-PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
 # the choices of a placement, and what the options for them are called
 _PLACEMENT = {"crop": "crop", "area": "crop_area", **{n: n for n in ("flip", "flip_vertical", "quarter_turns")}}
@@ -56,9 +57,9 @@ class PretrainSettings:
     """The run's folder; by default runs/<data>-<views>-<time>."""
 
     size: int | None = None
-    """The side of the images in pixels; by default their own, as far as --max-size allows."""
-    max_size: int | None = None
-    """Where no --size is given, larger images are scaled down until their shorter side has so many pixels; by default
+    """The side of the images in pixels; by default their own, as far as --max-side allows."""
+    max_side: int | None = None
+    """Where no --size is given, larger images are scaled down to so many pixels of their longer side; by default
     128 on a CPU and 224 on a GPU."""
     channels: int | None = None
     """1 for grey, 3 for colour; otherwise grey only if all images are. Other channels, up to 16, stay."""
@@ -67,6 +68,8 @@ class PretrainSettings:
     frames: str | None = None
     """How files of several pages are read: channels (all pages as channels of one image), middle (the middle page) or
     each (each page an image); by default channels where the file calls them so, else middle."""
+    max_pixels: int = MAX_PIXELS
+    """Pixels of an image file: larger JPEG files are decoded reduced, other larger files are skipped."""
     show_channels: str | None = None
     """The channels that pictures show as red, green and blue, such as 3,2,1, or one; by default the first three."""
     subset: str | None = None
@@ -78,16 +81,22 @@ class PretrainSettings:
     data_root: Path = Path("data")
     """Where known sets are, or are downloaded to."""
     download: bool = False
-    """Fetch a known set that is not there."""
+    """Fetch a known set that is not there, or published weights for --init-from."""
     cache: Path | None = None
     """Where images that do not fit into memory are kept decoded; by default the user's cache folder."""
 
     method: Annotated[MethodSettings, tyro.conf.arg(name="")] = field(default_factory=SimCLRSettings)
     """What learns from the views, with its options."""
+    keep: float = 0.0
+    """Let the encoder keep what views change: the weight of a small network that predicts, from the features of two
+    views, what was done differently to them. 5 is a good try where colour or position may matter; 0 for none."""
+    keep_what: str = "all"
+    """What it predicts, with commas between: colour, crop, flip (turns too), other (rotations, blur, ...), or all."""
     encoder: str = "resnet18"
     """resnet8 and resnet8x2 (small), any torchvision ResNet, or timm/NAME."""
-    init_from: Path | None = None
-    """Start from the encoder of another run: its folder, or its encoder.safetensors."""
+    init_from: Text = None
+    """Start from trained weights: the folder of a run, an encoder.safetensors, a state dict from elsewhere (.pt, .pth,
+    .safetensors), or the name of the encoder for its published weights (with --download)."""
 
     views: str = DEFAULT_VIEWS
     """Who chooses the views: coviews, indepviews, random, uniform, randaugment, trivialaugment, simclr, hardviews, the
@@ -96,9 +105,14 @@ class PretrainSettings:
     magnitude: int = 9
     """RandAugment's, 0 to 30."""
     hard_source: str = "simclr"
-    """hardviews chooses among views of this source."""
+    """hardviews chooses among views of this source: a fixed one, or a family of views, named as for --views."""
     hard_views: int = 4
-    """How many views of an image hardviews chooses a pair from."""
+    """How many views of an image pass the encoder, which then chooses a pair; 2 for no such pass."""
+    hard_crops: int = 0
+    """How many views of an image are drawn, of which those with the hardest crops are made and pass the encoder:
+    --hard-views of them. It costs no pass. 0 for no such choice."""
+    hard_scale: float = 1.0
+    """The share of their resolution at which views are compared by the encoder, such as 0.5: a quarter of its work."""
     crop: Text = None
     """How parts are cut out of the image, after the operations: random, joint (the two parts have very different areas
     more often), or none. By default as the views say, or random."""
@@ -139,6 +153,7 @@ class PretrainSettings:
     """The least and largest area of local views, as shares of the image."""
 
     epochs: int = 200
+    """Passes over all images."""
     batch_size: int = 256
     """Pairs in a step, over all devices."""
     lr: float = 0.03
@@ -146,7 +161,9 @@ class PretrainSettings:
     lr_warmup_epochs: int = 10
     """The learning rate rises for so long, and then falls as a cosine; at most a tenth of all epochs."""
     weight_decay: float = 5e-4
+    """Of the optimiser, SGD."""
     sgd_momentum: float = 0.9
+    """Of the optimiser, SGD."""
     seed: int = 0
     """Everything that is drawn comes from it: the same seed gives the same run."""
 
@@ -168,6 +185,7 @@ class PretrainSettings:
     report: bool = True
     """Write report.html at the end: what was trained and learned, as a page."""
     tensorboard: bool = True
+    """Write the metrics for TensorBoard too."""
     wandb: bool = False
     """Log to Weights & Biases too (needs the package wandb)."""
     trackio: bool = False
@@ -189,30 +207,22 @@ class PretrainSettings:
     """Threads that make views; all cores if none. The result does not depend on it."""
 
     def __post_init__(self) -> None:
-        for name, value, valid in (
-            ("space", self.space_name, SPACES),
-            ("crop", self.crop or CROPS[0], CROPS),
-            ("fill", self.fill, OUTSIDE),
-            ("accelerator", self.accelerator, ACCELERATORS),
-            ("precision", self.precision, PRECISIONS),
-            ("view source for hard_source", self.hard_source, FIXED),
-        ):
-            if value not in valid:
-                raise unknown(name, value, valid)
+        check_names(self)
         if self.views not in VIEWS and not self.views.endswith(".safetensors"):
             if not is_family(self.views) and self.views != CHOOSE:
                 raise unknown("view source", self.views, [*VIEWS, *FAMILIES, CHOOSE])
             _family(self.views)
         check_numbers(self)
         check_views(self)
+        check_hard_views(self)
+        self.keeping  # noqa: B018 - it is checked when made
         self._check_limits()
         self.method.check_batch(self.batch_size)
-        if self.batch_size % (self.devices * self.num_nodes):
-            raise CoviewsError(
-                f"--batch-size {self.batch_size} cannot be shared evenly among {self.devices * self.num_nodes} devices"
-            )
         if self.learns_views:
             check_search(self)
+
+    def __repr__(self) -> str:
+        return f"PretrainSettings({', '.join(changed_leaves(self, PretrainSettings()))})"
 
     def _check_limits(self) -> None:
         limits = self.limits
@@ -222,9 +232,13 @@ class PretrainSettings:
         if self.views_local and limits.locks.get("crop") is False:
             raise CoviewsError("local views are parts of the image, which --matters excludes: leave out --views-local")
         if not self.views.endswith(".safetensors"):
-            name = self.hard_source if self.views == "hardviews" else self.views
-            source = self.first_source() if self.learns_views else self.named_source(name)
+            source = self.first_source() if self.learns_views else self.named_source(self.base_views)
             limits.check_family(source, self.placement)
+
+    @property
+    def keeping(self) -> KeepSettings:
+        """How much the encoder is asked to keep of what views change, and what."""
+        return KeepSettings(weight=self.keep, what=self.keep_what)
 
     @property
     def learns_views(self) -> bool:
@@ -241,9 +255,8 @@ class PretrainSettings:
     @property
     def warmup(self) -> int:
         """Epochs before views are learned."""
-        if self.warmup_epochs is not None:
-            return self.warmup_epochs
-        return min(10, max(1, self.epochs // 10), self.epochs - 1)
+        default = min(10, max(1, self.epochs // 10), self.epochs - 1)
+        return default if self.warmup_epochs is None else self.warmup_epochs
 
     def for_images(self, channels: int, dtype: PixelType) -> "PretrainSettings":
         """The same with the default space for such images, if no other space is chosen."""
@@ -272,11 +285,22 @@ class PretrainSettings:
 
     @property
     def family(self) -> Family | None:
-        """The family of the views, or of those that learned views depart from, if there is one."""
-        name = self.search.first_source if self.learns_views else self.views
-        if name in VIEWS or name.endswith(".safetensors"):
+        """The family of the views, or of those that others are chosen from or depart from, if there is one."""
+        if self.base_views in VIEWS or self.base_views.endswith(".safetensors"):
             return None
-        return with_locks(_family(name), self.limits.locks)
+        return with_locks(_family(self.base_views), self.limits.locks)
+
+    @property
+    def base_views(self) -> str:
+        """The views before any are learned or chosen."""
+        if self.learns_views:
+            return self.search.first_source
+        return self.hard_source if self.views == "hardviews" else self.views
+
+    def hard_size(self, view_size: tuple[int, int]) -> tuple[int, int]:
+        """The height and width at which hardviews compares views of this height and width."""
+        height, width = (max(1, round(self.hard_scale * side)) for side in view_size)
+        return height, width
 
     @property
     def view_sizes(self) -> tuple[tuple[int, int], ...]:
@@ -311,9 +335,10 @@ class PretrainSettings:
     def first_source(self) -> ViewSource:
         """Who makes the views before a policy is learned."""
         name = self.search.first_source
-        return self.named_source(name, **({"steps": self.search.steps} if name == "randaugment" else {}))
+        steps: ViewSourceKeywords = {"steps": self.search.steps} if name == "randaugment" else {}
+        return self.named_source(name, **steps)
 
-    def named_source(self, name: str, **options: Any) -> ViewSource:
+    def named_source(self, name: str, **options: Unpack[ViewSourceKeywords]) -> ViewSource:
         """A view source that is not learned, within the limits.
 
         A fixed one has these settings' operations, steps and strength where it has a choice of them.
@@ -321,9 +346,9 @@ class PretrainSettings:
         if name.endswith(".safetensors"):
             return self.limits.source(load_policy(name))
         if name not in FIXED:
-            return self.limits.source(_family(name).source(**options))
+            return self.limits.source(_family(name).source(options.get("views", 2)))
         if takes_option(name, "space_name"):
-            options |= {"steps": self.search.steps, "space_name": self.space_name}
+            options["steps"], options["space_name"] = self.search.steps, self.space_name
         if takes_option(name, "p"):
             options["p"] = self.search.p
         if takes_option(name, "magnitude"):
@@ -339,7 +364,7 @@ class PretrainSettings:
         """How many searches the whole run makes."""
         return sum(self.searches_at(epoch) for epoch in range(1, self.epochs + 1))
 
-    def replaced(self, **changes: Any) -> "PretrainSettings":
+    def replaced(self, **changes: Unpack[SettingsKeywords]) -> "PretrainSettings":
         """The same with other choices.
 
         A method or a search can be given by its name; the options of the method stand beside the other choices:
@@ -351,32 +376,23 @@ class PretrainSettings:
 
     def differences(self, other: "PretrainSettings") -> dict[str, tuple[Any, Any]]:
         """The choices that differ and change what comes out, by name: mine and the other's."""
-        mine, theirs = leaves(self.settled()), leaves(other.settled())
-        names = [name for name in {**mine, **theirs} if name not in OF_THE_MACHINE]
-        return {n: (mine.get(n), theirs.get(n)) for n in names if mine.get(n) != theirs.get(n)}
+        found = differing_leaves(self.settled(), other.settled())
+        return {name: values for name, values in found.items() if name not in OF_THE_MACHINE}
 
     def settled(self) -> "PretrainSettings":
         """The same with nothing left to defaults that depend on other choices, and may be others tomorrow."""
-        p, family, named = self.placement, self.family, {}
+        p, family = self.placement, self.family
+        named: dict[str, Any] = {}
         if family is not None:  # a file may have other views tomorrow
             prior: dict[str, Any] = {"prior": family.text}
-            learned = self.learns_views
-            named = {"search": dataclasses.replace(self.search, **prior)} if learned else {"views": family.text}
+            if self.learns_views:
+                named = {"search": dataclasses.replace(self.search, **prior)}
+            else:
+                named = {"hard_source" if self.views == "hardviews" else "views": family.text}
         return dataclasses.replace(
             self, space=self.space_name, crop=p.crop, crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical,
             quarter_turns=p.quarter_turns, warmup_epochs=self.warmup, **named,
         )  # fmt: skip
-
-
-def leaves(settings: Any, prefix: str = "") -> dict[str, Any]:
-    """Every single choice by its full name, such as search.reward.threshold; a method or search by its name too."""
-    values: dict[str, Any] = {}
-    if hasattr(settings, "name"):
-        values[prefix.rstrip(".")] = settings.name
-    for f in dataclasses.fields(settings):
-        value, name = getattr(settings, f.name), prefix + f.name
-        values |= leaves(value, f"{name}.") if dataclasses.is_dataclass(value) else {name: value}
-    return values
 
 
 def _family(name: str) -> Family:

@@ -1,14 +1,17 @@
 """Checks of a run's settings: ranges of numbers, and choices that do not go together."""
 
-import math
 from typing import TYPE_CHECKING
 
 from coviews.console.options import flag
 from coviews.data.request import check_channels, check_depth_and_frames
 from coviews.data.shown_channels import check_shown
-from coviews.errors import CoviewsError
+from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS
-from coviews.ops.placement import AREA
+from coviews.ops.images import LARGEST
+from coviews.ops.placement import AREA, CROPS
+from coviews.ops.space import SPACES
+from coviews.ops.view_settings import OUTSIDE
+from coviews.policies.factors import FAMILIES, is_family, named_family
 from coviews.policies.fixed import FIXED, takes_option
 from coviews.searching.known import SEARCHES
 from coviews.searching.settings import SearchSettings
@@ -16,31 +19,52 @@ from coviews.searching.settings import SearchSettings
 if TYPE_CHECKING:
     from coviews.runs.settings import PretrainSettings
 
-_LEAST = {
-    "epochs": 1, "batch_size": 2, "warmup_epochs": 0, "queue_size": 1, "lr_warmup_epochs": 0, "hard_views": 2,
-    "knn_every": 0, "keep_every": 0, "devices": 1, "num_nodes": 1, "seed": 0, "subset_seed": 0, "magnitude": 0,
-    "size": 1, "max_size": 1, "threads": 1, "view_size": 1, "views_global": 1, "views_local": 0, "local_size": 1,
+ACCELERATORS, PRECISIONS = ("auto", "cpu", "cuda", "mps"), ("32-true", "16-mixed", "bf16-mixed")
+_MANY = 1_000_000
+# the least and the largest value of each whole number
+_RANGES = {
+    "epochs": (1, _MANY), "batch_size": (2, _MANY), "warmup_epochs": (0, _MANY), "queue_size": (1, 1000),
+    "lr_warmup_epochs": (0, _MANY), "hard_views": (2, 64), "hard_crops": (0, 1024), "knn_every": (0, _MANY),
+    "keep_every": (0, _MANY), "devices": (1, 1024), "num_nodes": (1, 100_000), "seed": (0, 2**63 - 1),
+    "subset_seed": (0, 2**63 - 1), "magnitude": (0, 30), "size": (1, LARGEST), "threads": (1, 4096),
+    "view_size": (1, LARGEST), "views_global": (1, 64), "views_local": (0, 64), "local_size": (1, LARGEST),
+    "max_pixels": (1, 10**10), "max_side": (1, LARGEST),
 }  # fmt: skip
+_LARGEST_LR = 1e4
+_LARGEST_DECAY = 1e4
+_LONGEST = 1e9  # seconds
+
+
+def check_names(settings: "PretrainSettings") -> None:
+    """An error for a name that does not exist."""
+    for name, value, valid in (
+        ("space", settings.space_name, SPACES),
+        ("crop", settings.crop or CROPS[0], CROPS),
+        ("fill", settings.fill, OUTSIDE),
+        ("accelerator", settings.accelerator, ACCELERATORS),
+        ("precision", settings.precision, PRECISIONS),
+    ):
+        if value not in valid:
+            raise unknown(name, value, valid)
 
 
 def check_numbers(settings: "PretrainSettings") -> None:
     """An error for a number that is out of its range."""
-    for name, low in _LEAST.items():
+    for name, (low, high) in _RANGES.items():
         value = getattr(settings, name)
-        if value is not None and (type(value) is not int or value < low):
-            raise CoviewsError(f"{flag(name)} must be a whole number from {low}, not {value!r}")
-    if max(settings.seed, settings.subset_seed) >= 2**63:
-        raise CoviewsError("--seed must be below 2**63")
-    if settings.magnitude > 30:
-        raise CoviewsError(f"--magnitude must be 0 to 30, not {settings.magnitude}")
+        if value is not None and (type(value) is not int or not low <= value <= high):
+            raise CoviewsError(f"{flag(name)} must be a whole number from {low} to {high}, not {value!r}")
+    devices = settings.devices * settings.num_nodes
+    if settings.batch_size % devices:
+        raise CoviewsError(f"--batch-size {settings.batch_size} cannot be shared evenly among {devices} devices")
     check_channels(settings.channels)
     check_depth_and_frames(settings.depth, settings.frames)
     check_shown(settings.show_channels)
-    if not 0 < settings.lr < math.inf:
-        raise CoviewsError(f"--lr must be above 0, not {settings.lr}")
-    for name in ("weight_decay", "save_every"):
-        if not 0 <= getattr(settings, name) < math.inf:
-            raise CoviewsError(f"{flag(name)} must be 0 or more, not {getattr(settings, name)}")
+    if not 0 < settings.lr <= _LARGEST_LR:
+        raise CoviewsError(f"--lr must be above 0 and at most {_LARGEST_LR:g}, not {settings.lr}")
+    for name, most in (("weight_decay", _LARGEST_DECAY), ("save_every", _LONGEST)):
+        if not 0 <= getattr(settings, name) <= most:
+            raise CoviewsError(f"{flag(name)} must be from 0 to {most:g}, not {getattr(settings, name)}")
     if not 0 <= settings.sgd_momentum < 1:
         raise CoviewsError(f"--sgd-momentum must be from 0 to below 1, not {settings.sgd_momentum}")
     if not 0 < settings.queue_p < 1:
@@ -60,7 +84,8 @@ def check_views(settings: "PretrainSettings") -> None:
         return
     if settings.view_count < 2:
         raise CoviewsError("there must be two views of each image or more: raise --views-global or --views-local")
-    if settings.learns_views or (settings.views not in FIXED and settings.family is None):
+    pairs_only = settings.learns_views or settings.views == "hardviews"
+    if pairs_only or (settings.views not in FIXED and settings.family is None):
         learned = "hardviews chooses" if settings.views == "hardviews" else "learned views are"
         raise CoviewsError(
             f"{learned} pairs: use --views {', '.join(FIXED)}, or leave out --views-global and --views-local"
@@ -71,6 +96,21 @@ def check_views(settings: "PretrainSettings") -> None:
             f"{settings.method.name} learns from two views of each image: use --method {' or '.join(able)}, or leave "
             "out --views-global and --views-local"
         )
+
+
+def check_hard_views(settings: "PretrainSettings") -> None:
+    """An error for hard views that cannot be chosen."""
+    if settings.hard_source not in FIXED:
+        if not is_family(settings.hard_source):
+            raise unknown("view source for hard_source", settings.hard_source, [*FIXED, *FAMILIES])
+        named_family(settings.hard_source)
+    if settings.hard_crops and settings.hard_crops <= settings.hard_views:
+        raise CoviewsError(
+            f"--hard-crops {settings.hard_crops} must be more than --hard-views {settings.hard_views}, which are "
+            "chosen among them; 0 for no choice by crops"
+        )
+    if not 0 < settings.hard_scale <= 1:
+        raise CoviewsError(f"--hard-scale must be above 0 and at most 1, not {settings.hard_scale}")
 
 
 def check_search(settings: "PretrainSettings") -> None:

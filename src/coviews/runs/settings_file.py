@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 import yaml
 
+from coviews.boundary.yaml_text import parse_yaml, read_yaml
 from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS, method_settings
 from coviews.runs.old_settings import MOVED, translated
@@ -31,30 +32,20 @@ def plain_settings(settings: PretrainSettings) -> dict[str, Any]:
 
 def read_settings(path: Path, default: PretrainSettings | None = None) -> PretrainSettings:
     """Settings from a YAML file; what it does not name is as in `default`."""
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise CoviewsError(f"there is no file {path}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise CoviewsError(f"cannot read {path}: {error}") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise CoviewsError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    return settings_of(content, str(path), default)
+    return settings_of(read_yaml(path, dict[str, Any] | None), str(path), default)  # type: ignore[arg-type]
 
 
 def parse_settings(text: str, where: str) -> PretrainSettings:
     """Settings from what `settings_yaml` gave."""
-    try:
-        return settings_of(yaml.safe_load(text), where)
-    except yaml.YAMLError as error:
-        raise CoviewsError(f"{where} holds no settings") from error
+    return settings_of(parse_yaml(text, dict[str, Any], where), where)
 
 
-def settings_of(content: Any, where: str, default: PretrainSettings | None = None) -> PretrainSettings:
+def settings_of(
+    content: Mapping[str, Any] | None, where: str, default: PretrainSettings | None = None
+) -> PretrainSettings:
     """Settings from a plain mapping, of this version or an earlier one; errors name `where` it is from."""
     try:
-        content = translated(content) if isinstance(content, dict) else {} if content is None else content
-        return changed_settings(default or PretrainSettings(), content)
+        return changed_settings(default or PretrainSettings(), translated(content or {}))
     except CoviewsError as error:
         raise CoviewsError(f"{where}: {error}") from error
 
@@ -172,8 +163,12 @@ def _checked(value: Any, hint: Any, name: str) -> Any:
         return float(value)
     elif hint is float and isinstance(value, str) and re.fullmatch(r"\d+(\.\d*)?e[+-]?\d+", value):
         return float(value)  # 1e-3 is text in YAML
+    elif isinstance(value, str) and "\0" in value:
+        raise CoviewsError(f"{name} must not have a null character in it")
     elif hint is Path and isinstance(value, str | os.PathLike):
         return Path(value)
+    elif hint is str and isinstance(value, os.PathLike):
+        return os.fspath(value)
     elif hint is str and name == "subset" and type(value) is int:
         return str(value)
     elif hint in (bool, int, str) and type(value) is hint:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.errors import CoviewsError, unknown
+from coviews.ops.generators import AnyGenerator, numpy_generator
 from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan
 from coviews.policies.blas_threads import one_blas_thread
@@ -29,6 +30,7 @@ from coviews.searching.tilt_strength import PriorSample, tilt_strength
 _SAMPLE = 8192  # draws of the prior that stand for all of it
 _RECENT = 2048  # pairs that tell how high the loss is now
 _UNSEEN = 0.2  # share of the memory, the newest part, that the table is judged on
+_RIDGES = (1e-6, 1e9)  # beyond them, the equations have no solution in 64 bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +69,8 @@ class TableSettings(SearchSettings):
             raise unknown("prior", self.prior, [*FIXED, *FAMILIES])
         if self.prior not in FIXED:
             named_family(self.prior)  # an error if there is none
-        if not 0 < self.ridge < math.inf:
-            raise CoviewsError(f"the table's ridge must be above 0, not {self.ridge}")
+        if not _RIDGES[0] <= self.ridge <= _RIDGES[1]:
+            raise CoviewsError(f"the table's ridge must be from {_RIDGES[0]:g} to {_RIDGES[1]:g}, not {self.ridge}")
         if not -1 < self.hardness < 1:
             raise CoviewsError(
                 f"the table's hardness must be between -1 and 1 (the loss of views that lost their image), "
@@ -146,6 +148,9 @@ class LossTable:
         """How many pairs are remembered."""
         return self._pairs
 
+    def __repr__(self) -> str:
+        return f"LossTable({self.kind}, {len(self):,} pairs, {self.space!r})"
+
     # ---------------------------------------------------------------------------------------------- the memory
 
     def add(self, subpolicies: Subpolicies | Plan, losses: Any) -> None:
@@ -202,7 +207,9 @@ class LossTable:
             self._pairs -= len(self._batches.popleft().losses)
 
     def state_dict(self) -> dict[str, Any]:
-        """A copy of all that the next policies depend on: plain numbers and arrays."""
+        """A copy of all that the next policies depend on: numbers and tensors, which `torch.load` reads by default."""
+        import torch  # here: making views does not wait for it
+
         empty = (
             np.empty((0, 2, self.steps), np.uint8), np.empty((0, 2, self.steps), np.uint8), np.empty(0, np.float32),
             np.empty((0, self._places), np.uint8),
@@ -213,10 +220,14 @@ class LossTable:
         state = {"ops": ops, "bins": bins, "losses": losses, "sizes": sizes, "fits": self.fits}
         if self._crops:
             state |= {"places": places, "image_size": np.array(self._image_size, np.int64)}
-        return state
+        return {name: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for name, v in state.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue exactly where the table was that gave this state."""
+        needed = {"ops", "bins", "losses", "sizes", "fits", *(("places", "image_size") if self._crops else ())}
+        if missing := needed - set(state):
+            raise CoviewsError(f"this is not the state of such a table: it has no {', '.join(sorted(missing))}")
+        state = {name: v.cpu() if hasattr(v, "cpu") else v for name, v in state.items()}  # loaded to any device
         ops, bins, losses, sizes = (np.asarray(state[name]) for name in ("ops", "bins", "losses", "sizes"))
         shape = (int(sizes.sum()), 2, self.steps)
         if ops.shape != shape or bins.shape != shape or losses.shape != shape[:1]:
@@ -242,9 +253,9 @@ class LossTable:
 
     # ------------------------------------------------------------------------------------------------- the fit
 
-    def policy(self, generator: np.random.Generator) -> TiltedPolicy:
+    def policy(self, generator: AnyGenerator) -> TiltedPolicy:
         """The policy that follows from what is remembered; the next one may go further, up to the target."""
-        s = self.settings
+        s, generator = self.settings, numpy_generator(generator)
         drawn, places = self._prior_draws(generator)
         bins = level_bins(drawn.space.levels)[drawn.levels]
         effects, explained, without_crops = self._fit()

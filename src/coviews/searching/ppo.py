@@ -58,6 +58,10 @@ class PPOSettings(SearchSettings):
     images_each: int = 4
     """Images that a subpolicy is scored on, by its mean loss: one pair's depends more on its image than on what was
     done to it (1 in the paper)."""
+    hardness: float | None = None
+    """How much harder than the reference the views shall be: the share of the way from its loss to that of views that
+    lost their image, such as 0.1; the slope of the reward follows. None for no such target, as in the paper: then views
+    may end easier than the reference while many of its own are over the bound."""
     network: NetworkSettings = field(default_factory=NetworkSettings)
 
     def __post_init__(self) -> None:
@@ -73,6 +77,11 @@ class PPOSettings(SearchSettings):
             value = getattr(self, name)
             if not (value is None and name == "gradient_clip") and not 0 < value < math.inf:
                 raise CoviewsError(f"PPO's {name} must be above 0, not {value!r}")
+        if self.hardness is not None and not -1 < self.hardness < 1:
+            raise CoviewsError(
+                f"PPO's hardness must be between -1 and 1 (the loss of views that lost their image), not "
+                f"{self.hardness!r}"
+            )
         if not 0 <= self.entropy < math.inf:
             raise CoviewsError(f"PPO's weight of the entropy must be 0 or more, not {self.entropy!r}")
 
@@ -149,8 +158,11 @@ class PPO:
         self._warned = False
 
     def __iter__(self) -> Iterator[SearchStep]:
-        while self.iteration < self.settings.iterations and self.stopped is None:
-            drawn = self.policy.sample(self.settings.samples, self.generator)
+        s = self.settings
+        while self.iteration < s.iterations and self.stopped is None:
+            if s.hardness is not None:  # ever smaller steps settle at the target, where full ones would pass it
+                self._adam.learning_rate = s.learning_rate * (1 - self.iteration / s.iterations)
+            drawn = self.policy.sample(s.samples, self.generator)
             rewards, over = self._scores(drawn)
             self.iteration += 1
             with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # both are looked for

@@ -15,7 +15,8 @@ from coviews.policies.fixed import Uniform
 from coviews.policies.learned import AnyPolicy, Policy
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 from coviews.searching.contract import Search, SearchContext, SearchReport
-from coviews.searching.guards import loss_objection, over_objection
+from coviews.searching.guards import easier_objection, loss_objection, over_objection
+from coviews.searching.hardness_target import HardnessTarget
 from coviews.searching.measures import SearchMeasure
 from coviews.searching.ppo import PPO, PPOSettings, Scores, SearchStep
 from coviews.searching.reward import BoundedReward
@@ -28,8 +29,16 @@ PairLosses = Callable[[Subpolicies], NDArray[np.float64]]  # the loss of each su
 class Scorer:
     """Gives subpolicies their rewards, from the losses of pairs and the reference loss."""
 
-    def __init__(self, pair_losses: PairLosses, reward: BoundedReward, chance: float, images_each: int = 1) -> None:
+    def __init__(
+        self,
+        pair_losses: PairLosses,
+        reward: BoundedReward,
+        chance: float,
+        images_each: int = 1,
+        target: HardnessTarget | None = None,
+    ) -> None:
         self.pair_losses, self.reward, self.chance, self.images_each = pair_losses, reward, chance, images_each
+        self.target = target
         self.reference = float("nan")
         self.recent: deque[float] = deque(maxlen=10)  # mean losses of the last subpolicies that were scored
 
@@ -45,7 +54,11 @@ class Scorer:
         indices = np.tile(np.arange(len(subpolicies)), self.images_each)
         losses = self.pair_losses(subpolicies[indices]).reshape(self.images_each, -1).mean(0)
         self.recent.append(float(losses.mean()))
-        rewards = self.reward(losses, self.reference, self.chance)
+        slope = 1.0
+        if self.target is not None:
+            self.target.steer(self.recent[-1], self.reference, self.chance)
+            slope = self.target.slope
+        rewards = self.reward(losses, self.reference, self.chance, slope)
         return Scores(rewards, self.reward.over(losses, self.reference, self.chance))
 
 
@@ -81,7 +94,8 @@ def learn_policy(
         if start is not None
         else Policy.untrained(space, generator, kind=kind, steps=s.steps, p=s.p, settings=s.network)
     )
-    scorer = Scorer(pair_losses, s.reward, chance, s.images_each)
+    target = HardnessTarget(s.hardness) if s.hardness is not None else None
+    scorer = Scorer(pair_losses, s.reward, chance, s.images_each, target)
     reference = _reference_source(s, policy, source)
     scorer.measure_reference(reference.sample(s.reference_batches * s.batch, generator))
     _warn_of_reference(s.reward, scorer)
@@ -98,6 +112,7 @@ def learn_policy(
             "loss": float(np.mean(scorer.recent)) if np.isfinite(scorer.recent).all() else None,
             "over": float(np.mean([step["over"] for step in good[-10:]])) if good else None,
             "iterations": len(history),
+            **({} if s.hardness is None else {"target": s.hardness}),
             "stopped": ppo.stopped,
             "first": good[0] if good else None,
             "last": good[-1] if good else None,
@@ -167,7 +182,10 @@ class PPOSearch(Search):
         first, last = statistics["first"]["entropy"], statistics["last"]["entropy"]
         same = f"it draws almost always the same (entropy {last:.2f}, at first {first:.2f})"
         return (
-            over_objection(statistics) or (same if last < LEAST_ENTROPY * first else None) or loss_objection(statistics)
+            over_objection(statistics)
+            or (same if last < LEAST_ENTROPY * first else None)
+            or loss_objection(statistics)
+            or easier_objection(statistics)
         )
 
     def report(self) -> SearchReport:
@@ -175,7 +193,7 @@ class PPOSearch(Search):
         assert self._policy is not None
         first, last, statistics = self._history[0], self._history[-1], self._policy.statistics
         metrics: dict[str, Any] = {
-            **{name: statistics[name] for name in ("reference", "chance", "loss")},
+            **{name: statistics[name] for name in ("reference", "chance", "loss", "target") if name in statistics},
             **{name: [getattr(step, name) for step in self._history] for name in ("reward", "over", "entropy", "kl")},
         }
         return SearchReport(

@@ -76,11 +76,12 @@ class BoundedReward:
         limit = self.limit(reference, ceiling)
         return self.hardness(losses, reference, ceiling) >= limit
 
-    def __call__(self, losses: ArrayLike, reference: float, ceiling: float) -> NDArray[np.float64]:
-        """The reward of each pair."""
+    def __call__(self, losses: ArrayLike, reference: float, ceiling: float, slope: float = 1.0) -> NDArray[np.float64]:
+        """The reward of each pair; slope: how fast it rises up to the bound, 1 in the paper."""
         limit, b = self.limit(reference, ceiling), self.tolerance
         hardness = self.hardness(losses, reference, ceiling)
-        return np.where(hardness < limit, hardness, -(limit / b) * (hardness - (limit + b)))
+        rising = hardness if slope == 1 else limit - slope * (limit - hardness)
+        return np.where(hardness < limit, rising, -(limit / b) * (hardness - (limit + b)))
 
     def empty(self, reference: float, ceiling: float) -> bool:
         """Whether the bound lies so high that no pair can be over it."""

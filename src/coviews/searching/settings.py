@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from coviews.errors import CoviewsError
+from coviews.policies.files import MOST_STEPS
 from coviews.searching.reward import BoundedReward
 
 
@@ -28,6 +29,8 @@ class SearchSettings:
         if not 0 <= self.p <= 1:
             raise CoviewsError(f"the probability of a step must be in 0..1, not {self.p}")
         self._check_counts(steps=1)
+        if self.steps > MOST_STEPS:
+            raise CoviewsError(f"the search's steps must be at most {MOST_STEPS}, not {self.steps}")
 
     def check(self) -> None:
         """An error if a search with these options cannot run."""

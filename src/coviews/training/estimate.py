@@ -98,8 +98,8 @@ def expected_seconds(settings: PretrainSettings, pace: EncoderTimes, images: int
     s, passing = settings, pace.passing
     steps = images // s.batch_size
     epoch = steps * pace.training * _VIEWS
-    if s.views == "hardviews":
-        epoch += steps * s.batch_size * s.hard_views * passing * _VIEWS
+    if s.views == "hardviews" and s.hard_views > 2:
+        epoch += steps * s.batch_size * s.hard_views * passing * s.hard_scale**2 * _VIEWS
     looks = (s.epochs // s.knn_every + 1 if s.knn_every else 0) + 1  # the last one is the evaluation
     looked = looks * (min(images, MOST_IMAGES) + min(tested, MOST_IMAGES))
     return s.epochs * epoch + s.searches * s.search.encoder_passes * passing * _POLICY + looked * passing

@@ -1,7 +1,7 @@
 """What a run tells: to its metrics, to trackers, and to the person in front of it."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -86,13 +86,13 @@ class Journal:
         left = duration(images / pace.images_per_second)
         self.display.update(f"epoch {epoch}/{self.settings.epochs}", step, steps, f"{text} · {left} left")
 
-    def epoch(self, epoch: int, loss: float, rate: float, spread: float, pace: Pace) -> None:
-        """How an epoch went."""
-        self.run.log(
-            {"kind": "epoch", "epoch": epoch, "loss": loss, "lr": rate, "spread": spread, "time": pace._asdict()}
-        )
+    def epoch(self, epoch: int, loss: float, rate: float, spread: float, pace: Pace, kept: Mapping[str, float]) -> None:
+        """How an epoch went, and what the keeping head predicts, if there is one."""
+        record = {"kind": "epoch", "epoch": epoch, "loss": loss, "lr": rate, "spread": spread}
+        self.run.log({**record, **({"kept": dict(kept)} if kept else {}), "time": pace._asdict()})
         speed, waiting, _ = pace
         numbers = {"loss": loss, "lr": rate, "spread": spread, "images per second": speed, "waiting for views": waiting}
+        numbers |= {f"kept {name}": share for name, share in kept.items()}
         self.trackers({f"training/{name}": value for name, value in numbers.items()}, epoch)
         text = f"epoch {epoch}/{self.settings.epochs}: loss {loss:.4f} · lr {rate:.4f} · {speed:,.0f} images/s"
         self.display.line(f"{text} · waiting {waiting:.0%}", always=False)
@@ -132,7 +132,8 @@ class Journal:
         # it comes before the epoch
         self.trackers({f"search/{name}": value for name, value in numbers.items()}, epoch - 1)
         title = f"{report.title} for {duration(seconds)}:" if report.timed else report.title
-        most = ", ".join(policy.space.ops[i] for i in np.argsort(-means)[:4])
+        changes = [i for i in np.argsort(-means) if i != policy.space.identity]
+        most = ", ".join(policy.space.ops[i] for i in changes[:4])
         preferred = f" · most: {most}" if report.changed else ""
         self.display.line(f"epoch {epoch}: {title} {report.text}{preferred}", always=not report.brief)
 

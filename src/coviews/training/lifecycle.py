@@ -35,6 +35,10 @@ class Pretrained:
     quality: dict[str, float]  # the last look at the encoder: kNN accuracy in percent, RankMe
     seconds: dict[str, float]  # where the time went
 
+    def __repr__(self) -> str:
+        quality = "".join(f", {name} {value:.3g}" for name, value in self.quality.items())
+        return f"Pretrained({type(self.encoder).__name__}, in {self.path}{quality})"
+
 
 def begin(t: Training, resume: Path | None, overwrite: bool) -> None:
     """Make the run's folder, or go on from its checkpoint."""

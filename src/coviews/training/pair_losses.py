@@ -67,10 +67,14 @@ def encoder_losses(encoder: "nn.Module", temperature: float) -> TensorLosses:
     """InfoNCE of an encoder's output, both views in one pass."""
     import torch
 
+    from coviews.encoders.architectures import described
     from coviews.methods.losses import info_nce
 
     def losses(x1: "Tensor", x2: "Tensor") -> "Tensor":
-        z1, z2 = encoder(torch.cat([x1, x2])).flatten(1).float().chunk(2)
+        output = encoder(torch.cat([x1, x2]))
+        if not isinstance(output, torch.Tensor):
+            raise CoviewsError(f"the encoder must give a vector for each image, but gives {described(output)}")
+        z1, z2 = output.flatten(1).float().chunk(2)
         return info_nce(z1, z2, temperature)
 
     return losses

@@ -6,12 +6,13 @@ queue, and train on the views that the queue makes.
 
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from coviews.console.option_types import PretrainKeywords
 from coviews.console.progress import Display
 from coviews.encoders.pixels import to_tensors
 from coviews.errors import CoviewsError
@@ -38,7 +39,7 @@ def pretrain(
     resume: str | Path | None = None,
     overwrite: bool = False,
     progress: bool = True,
-    **options: Any,
+    **options: Unpack[PretrainKeywords],
 ) -> Pretrained:
     """Train an encoder on images without labels, and learn the views on the way.
 
@@ -53,12 +54,13 @@ def pretrain(
         options: fields of `PretrainSettings`, and options of the method.
     """
     module = encoder if isinstance(encoder, nn.Module) else None
+    changes: dict[str, Any] = {**options}
     if encoder is not None:
-        options["encoder"] = encoder if isinstance(encoder, str) else f"module {type(encoder).__name__}"
+        changes["encoder"] = encoder if isinstance(encoder, str) else f"module {type(encoder).__name__}"
     if data is not None:
-        options["data"] = name_of_data(data)
+        changes["data"] = name_of_data(data)
     folder = Path(resume) if resume is not None else None
-    settings = final_settings(settings, folder, options, demo=data is None)
+    settings = final_settings(settings, folder, changes, demo=data is None)
     fabric = make_fabric(settings)
     with torch.random.fork_rng(), Display(progress and fabric.is_global_zero) as display:
         images = settings.data if data is None or isinstance(data, str | Path) else data
@@ -131,21 +133,20 @@ def train_epoch(t: Training) -> None:
     ahead, check_every = (0, 1) if t.fabric.device.type == "cpu" else (2, CHECK_EVERY)
     observed: list[tuple[Plan, Tensor, Tensor]] = []  # since the loss was last read
     first = t.step
-    t.clock.start_epoch()
-    t.method.train()
+    t.start_epoch()
     for step, groups, plan in b.epoch(t.source, t.epoch, first, ahead=ahead):
         t.clock("waiting for views")
         torch.manual_seed(_seed(s.seed, DROPOUT, t.epoch, step, b.rank))  # for encoders that drop parts
         tensors = [x for views in groups for x in to_tensors(views, t.views.mean, t.views.std, t.fabric.device)]
-        if s.views == "hardviews" and len(tensors) > 2:
-            tensors = t.ranks.hardest_pair(tensors)
+        if t.hard_views is not None:
+            tensors, plan = t.hard_views.pair(tensors, plan)
         rate = learning_rate(s, (t.epoch - 1) * b.steps + step, b.steps)
         for group in t.optimizer.param_groups:
             group["lr"] = rate
         losses = t.method.losses(tensors)
         loss = losses.each.mean()
         t.optimizer.zero_grad()
-        t.fabric.backward(loss)
+        t.fabric.backward(loss + t.keeping.loss(losses, plan) if t.keeping else loss)
         t.optimizer.step()
         t.bare.after_step(losses)
         observed.append((plan, losses.each.detach(), loss.detach()))
@@ -161,7 +162,8 @@ def train_epoch(t: Training) -> None:
                 if t.ranks.any(t.save_due):
                     t.save()
     pace = t.clock.pace((t.step - first) * b.size)
-    t.journal.epoch(t.epoch, t.total / b.steps, rate, embedding_spread(losses.embedding), pace)
+    kept = t.keeping.end_epoch() if t.keeping else {}
+    t.journal.epoch(t.epoch, t.total / b.steps, rate, embedding_spread(losses.embedding), pace, kept)
 
 
 def read_losses(t: Training, observed: list[tuple[Plan, Tensor, Tensor]]) -> float:
@@ -174,10 +176,10 @@ def read_losses(t: Training, observed: list[tuple[Plan, Tensor, Tensor]]) -> flo
         t.total += value
     mean = sum(values) / len(values)
     t.check(mean)
-    if t.search is not None and t.settings.search.reads_training_losses:
+    if t.listeners:
         each = torch.stack([each for _, each, _ in observed]).float().cpu()
         for (plan, _, _), losses in zip(observed, each, strict=True):
-            t.search.observe(plan, losses)
+            t.tell_listeners(plan, losses)
     observed.clear()
     return mean
 

@@ -1,6 +1,5 @@
 """The work of several processes on one batch: what all must agree on, and the encoder's passes shared among them."""
 
-import itertools
 from typing import TypeVar
 
 import torch
@@ -47,20 +46,3 @@ class Ranks:
             halves = [e.chunk(2) for e in self.method.embed(torch.cat([x1[mine], x2[mine]]))]
             one, two = (tuple(gathered(half[i]) if even else half[i] for half in halves) for i in (0, 1))
             return self.same(self.method.compare(one, two))
-
-    def hardest_pair(self, views: list[Tensor]) -> list[Tensor]:
-        """Of several views of each image, the pair with the highest loss.
-
-        Ferreira et al., Beyond Random Augmentations: Pretraining with Hard Views, ICLR 2025.
-        """
-        self.share_buffers()
-        n = len(views[0])
-        mine = slice(self.rank * n, (self.rank + 1) * n)
-        with evaluating(self.method), self.fabric.autocast():
-            by_view = zip(*(e.chunk(len(views)) for e in self.method.embed(torch.cat(views))), strict=True)
-            embedded = [tuple(gathered(e) for e in view) for view in by_view]
-            pairs = list(itertools.combinations(range(len(views)), 2))
-            losses = torch.stack([self.method.compare(embedded[i], embedded[j])[mine] for i, j in pairs])  # (P, n)
-        hardest = torch.tensor(pairs, device=losses.device)[losses.argmax(0)]  # (n, 2)
-        images, stacked = torch.arange(n, device=losses.device), torch.stack(views)  # (V, n, C, H, W)
-        return [stacked[hardest[:, 0], images], stacked[hardest[:, 1], images]]

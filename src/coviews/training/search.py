@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from coviews.console.progress import LateBar
 from coviews.errors import CoviewsError
+from coviews.ops.generators import AnyGenerator, numpy_generator
 from coviews.ops.images import Images
 from coviews.ops.space import STANDARD, space
 from coviews.ops.view_settings import ViewSettings
@@ -24,7 +23,7 @@ def search(
     images: Images,
     encoder: "nn.Module | None" = None,
     *,
-    generator: np.random.Generator,
+    generator: AnyGenerator,
     losses: TensorLosses | None = None,
     kind: str | None = None,
     source: ViewSource | None = None,
@@ -62,6 +61,7 @@ def search(
     from coviews.encoders.frozen import evaluating  # here, as it brings torch
     from coviews.methods.losses import chance_loss
 
+    draws = numpy_generator(generator)
     settings = PPOSettings() if settings is None else settings
     if not isinstance(settings, PPOSettings):
         raise CoviewsError(
@@ -89,7 +89,7 @@ def search(
                 on_step(step)
 
         return learn_policy(
-            lambda subpolicies: pair_losses(subpolicies, generator, settings.batch), generator=generator,
+            lambda subpolicies: pair_losses(subpolicies, draws, settings.batch), generator=draws,
             kind=kind or "coviews",
             space=space(space_name).fitting(pair_losses.images.shape[3], pair_losses.images.dtype),
             chance=chance_loss(settings.batch) if chance is None else chance, settings=settings, source=source,

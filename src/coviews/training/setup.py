@@ -1,7 +1,11 @@
 """From settings to what a training works with: its final settings, devices, images and view source."""
 
+import contextlib
 import os
+import sys
+import threading
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,7 +29,9 @@ from coviews.runs.settings import CHOOSE, FROM_PYTHON, VIEWS, PretrainSettings
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-CPU_SIZE, GPU_SIZE = 128, 224  # pixels of the shorter side that larger images are scaled down to
+CPU_SIZE, GPU_SIZE = 128, 224  # pixels of the longer side that larger images are scaled down to
+_PER_CORE = 8  # processes, at most
+_PATIENCE = 180.0  # seconds that all processes of a machine have to start in
 BROKEN = 0.01  # a larger share of unreadable images ends the run before it begins
 
 
@@ -42,10 +48,10 @@ def final_settings(
             raise CoviewsError(
                 "views='choose' is for the command line: call coviews.choose(data) first, and give its file as views"
             )
-        return with_max_size(new)
+        return with_max_side(new)
     before = Run.open(resume, writes=False).settings
     now = (settings or before).replaced(**changes, out=resume)
-    for name in ("max_size", "warmup_epochs", "forbid"):  # chosen by its machine, its first epochs, its images
+    for name in ("max_side", "warmup_epochs", "forbid"):  # chosen by its machine, its first epochs, its images
         if getattr(now, name) is None:
             now = now.replaced(**{name: getattr(before, name)})
     if now.space is None and before.space == "channels":  # the default for its images
@@ -61,14 +67,14 @@ def final_settings(
     return now
 
 
-def with_max_size(settings: PretrainSettings) -> PretrainSettings:
+def with_max_side(settings: PretrainSettings) -> PretrainSettings:
     """The same with the size that images have at most on this machine, unless a size is chosen."""
     s = settings
-    if s.size is not None or s.max_size is not None:
+    if s.size is not None or s.max_side is not None:
         return s
     has_gpu = torch.cuda.is_available() or torch.backends.mps.is_available()
     on_gpu = s.accelerator in ("cuda", "mps") or (s.accelerator == "auto" and has_gpu)
-    return s.replaced(max_size=GPU_SIZE if on_gpu else CPU_SIZE)
+    return s.replaced(max_side=GPU_SIZE if on_gpu else CPU_SIZE)
 
 
 def without_colour(settings: PretrainSettings, images: ImageSet) -> PretrainSettings:
@@ -103,6 +109,9 @@ def make_fabric(settings: PretrainSettings) -> "Fabric":
     many = devices * nodes > 1
     if s.batch_size % (devices * nodes):
         raise CoviewsError(f"--batch-size {s.batch_size} cannot be shared evenly among {devices * nodes} processes")
+    most = _PER_CORE * (os.cpu_count() or 1)
+    if devices > most and s.accelerator in ("cpu", "auto") and not torch.cuda.is_available():
+        raise CoviewsError(f"--devices {devices} are more processes than the {most} that this machine can run at once")
     warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
     try:
         fabric = Fabric(
@@ -110,10 +119,34 @@ def make_fabric(settings: PretrainSettings) -> "Fabric":
             strategy="ddp" if many else "auto",
         )  # fmt: skip
         if many:
-            fabric.launch()
+            with _starting(fabric, devices, nodes):
+                fabric.launch()
     except (MisconfigurationException, RuntimeError, ValueError) as error:
         raise CoviewsError(f"cannot use --accelerator {s.accelerator} --devices {s.devices}: {error}") from error
     return fabric
+
+
+@contextlib.contextmanager
+def _starting(fabric: "Fabric", devices: int, nodes: int) -> Iterator[None]:
+    """End this process with an error if the processes of this machine do not find each other in time."""
+
+    def give_up() -> None:  # whoever waits in torch cannot be interrupted
+        print(
+            f"error: {devices} processes did not start within {_PATIENCE:.0f} seconds: give fewer --devices",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
+        for process in getattr(fabric._strategy.launcher, "procs", ()):
+            process.kill()
+        os._exit(2)
+
+    timer = threading.Timer(_PATIENCE, give_up)
+    timer.daemon = True
+    if nodes == 1:  # other machines may be started by hand
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def load_data(settings: PretrainSettings, data: Any, ranks: int, progress: bool) -> tuple[ImageSet, ImageSet | None]:
@@ -122,11 +155,11 @@ def load_data(settings: PretrainSettings, data: Any, ranks: int, progress: bool)
     memory = None if free is None else free // ranks
     where: dict[str, Any] = {
         "root": s.data_root, "download": s.download, "cache": s.cache, "memory": memory, "progress": progress,
-        "frames": s.frames,
+        "frames": s.frames, "max_pixels": s.max_pixels,
     }  # fmt: skip
     images = load_images(
         data, size=s.size, channels=s.channels, subset=s.subset, subset_seed=s.subset_seed, max_broken=BROKEN,
-        depth=s.depth, max_size=s.max_size, **where,
+        depth=s.depth, max_side=s.max_side, **where,
     )  # fmt: skip
     shown_channels(s.show_channels, images.images.shape[3])  # an error now rather than in the report
     _check_data(s, images)
@@ -170,5 +203,5 @@ def first_source(settings: PretrainSettings) -> ViewSource:
     if s.learns_views:
         return s.first_source()
     if s.views == "hardviews":
-        return s.named_source(s.hard_source, views=s.hard_views)
+        return s.named_source(s.hard_source, views=s.hard_crops or s.hard_views)
     return s.named_source(s.views, views=s.view_count)

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from torch import nn
+from torch import Tensor, nn
 
 from coviews.console.progress import Display
 from coviews.encoders.method import build_method
 from coviews.errors import CoviewsError
 from coviews.methods.method import Method
+from coviews.ops.plan import Plan
 from coviews.ops.space import space
 from coviews.ops.view_settings import ViewSettings, outside_colour
 from coviews.policies.fixed import fitted_source, operations_left_out
@@ -30,14 +31,16 @@ from coviews.searching.contract import Search, SearchContext
 from coviews.searching.known import make_search
 from coviews.training.batches import Batches
 from coviews.training.clock import Clock
+from coviews.training.hard_views import HardViews
 from coviews.training.journal import Journal
+from coviews.training.keeping import REFERENCE, Keeping
 from coviews.training.monitor import Monitor
 from coviews.training.pair_losses import PairLosses
 from coviews.training.ranks import Ranks
 from coviews.training.setup import first_source, load_data, without_colour
 from coviews.training.signals import Stopped, StopRequest
 
-SEARCH = 3  # a stream of random numbers, besides those of the batches
+SEARCH, KEEPING = 3, 5  # streams of random numbers, besides those of the batches and of dropout
 
 # where the training is; in a checkpoint by these names
 _POSITION = ("epoch", "step", "total", "searched", "queued", "quality", "untrained")
@@ -84,7 +87,9 @@ class Training:
 
         torch.manual_seed(settings.seed)  # of this process alone: pretrain gives the old state back
         self.bare: Method = build_method(settings, self.images, module)
+        self.keeping = self._make_keeping() if settings.keeping.weight else None
         trained = [p for p in self.bare.parameters() if p.requires_grad]
+        trained += self.keeping.head.parameters() if self.keeping else []
         optimizer = torch.optim.SGD(
             trained, settings.lr, momentum=settings.sgd_momentum, weight_decay=settings.weight_decay
         )
@@ -92,12 +97,15 @@ class Training:
             self.bare = nn.SyncBatchNorm.convert_sync_batchnorm(self.bare)
         self.method, self.optimizer = fabric.setup(self.bare, optimizer)
         self.method.mark_forward_method("losses")
+        if self.keeping is not None:
+            self.keeping.set_up(fabric)
         self.ranks = Ranks(fabric, self.bare)
 
         self.queue = PolicyQueue(settings.queue_size, settings.queue_p)
         self.left_out = operations_left_out(given_source, self.first_source)
         self.search_space = settings.limits.space(space(settings.space_name)).fitting(channels, pixels)
         self.search = self._make_search() if settings.learns_views else None
+        self.hard_views = HardViews(settings, self.ranks) if settings.views == "hardviews" else None
 
         self.epoch, self.step = 1, 0  # the next step to be done
         self.total = 0.0  # of this epoch's losses
@@ -106,6 +114,11 @@ class Training:
         self.quality: dict[str, float] = {}  # the last look at the encoder
         self.untrained: dict[str, float] = {}  # the first look
         self.clock, self.saved = Clock(), time.perf_counter()
+
+    def _make_keeping(self) -> Keeping:
+        s, many = self.settings, dataclasses.replace(self.batches, size=REFERENCE)
+        reference = many.plan(self.first_source, np.random.default_rng([s.seed, KEEPING]))
+        return Keeping(s.keeping, self.bare.feature_count, reference)
 
     def _make_search(self) -> Search:
         s = self.settings
@@ -126,7 +139,28 @@ class Training:
     @property
     def source(self) -> ViewSource:
         """What makes the views now."""
+        if self.hard_views is not None:
+            return self.hard_views.source(self.first_source)
         return self.queue if len(self.queue) else self.first_source
+
+    def start_epoch(self) -> None:
+        """Make ready for the steps of an epoch, or for the rest of them."""
+        self.clock.start_epoch()
+        self.method.train()
+        if self.hard_views is not None and self.step == 0:
+            self.hard_views.before_epoch()
+
+    @property
+    def listeners(self) -> list[Search | HardViews]:
+        """Who learns from the losses of training."""
+        search, hard = self.search, self.hard_views
+        reads = self.settings.search.reads_training_losses
+        return [*([search] if search and reads else []), *([hard] if hard and hard.crops else [])]
+
+    def tell_listeners(self, plan: Plan, losses: Tensor) -> None:
+        """Tell those who learn from training what was done to a batch, and the loss of each image (N,)."""
+        for listener in self.listeners:
+            listener.observe(plan, losses)
 
     def adopt(self, policy: AnyPolicy, objection: str | None) -> None:
         """Keep a policy and let it make views, unless there is an objection."""
@@ -180,6 +214,8 @@ class Training:
                 "precision": self.fabric._precision.state_dict(),  # the scale of half-precision gradients
                 "search": _tensors(self.search.state_dict() if self.search else {}),
                 "looks": _tensors({"neighbours": self.monitor.neighbours}),
+                **({"keeping": self.keeping.state_dict()} if self.keeping else {}),
+                **({"hard views": _tensors(hard)} if (hard := self._hard_state) else {}),
             },
             keep,
         )
@@ -205,11 +241,19 @@ class Training:
             self.monitor.neighbours = None if neighbours is None else neighbours.numpy()
             if self.search is not None:
                 self.search.load_state_dict(state["search"])
+            if self.keeping is not None:
+                self.keeping.load_state_dict(state["keeping"])
+            if self.hard_views is not None:
+                self.hard_views.load_state_dict(state.get("hard views", {}))
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             why = " ".join(str(error).split())[:200]
             raise CoviewsError(f"the checkpoint {self.run.checkpoint} does not fit this run: {why}") from error
         for epoch in reversed(self.queued):
             self.queue.push(load_policy(self.run.policy_path(epoch)))
+
+    @property
+    def _hard_state(self) -> dict[str, Any]:
+        return self.hard_views.state_dict() if self.hard_views else {}
 
     @property
     def _fingerprint(self) -> list[Any]:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from coviews.errors import CoviewsError
+from coviews.files.atomic import writing
 from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import settings_yaml
 
+_ADVICE = "make room, or continue with --no-tensorboard"
 TRACKERS = ("wandb", "trackio")
 
 
@@ -24,6 +26,7 @@ class Trackers:
 
     def __init__(self, settings: PretrainSettings | None, run: Path, *, from_epoch: int = 0) -> None:
         self._board: Any = None
+        self._folder = run / "tensorboard"
         self._trackers: list[Any] = []
         if settings is None:
             return
@@ -31,7 +34,8 @@ class Trackers:
             from torch.utils.tensorboard import SummaryWriter
 
             # what a killed run wrote beyond its checkpoint is hidden
-            self._board = SummaryWriter(str(run / "tensorboard"), purge_step=from_epoch or None)
+            with writing(self._folder, _ADVICE):
+                self._board = SummaryWriter(str(self._folder), purge_step=from_epoch or None)
         for name in TRACKERS:
             if getattr(settings, name):
                 tracker = importlib.import_module(name)
@@ -41,14 +45,16 @@ class Trackers:
     def __call__(self, numbers: dict[str, float], epoch: int) -> None:
         """Log numbers at an epoch."""
         if self._board is not None:
-            for name, value in numbers.items():
-                self._board.add_scalar(name, value, epoch)
+            with writing(self._folder, _ADVICE):
+                for name, value in numbers.items():
+                    self._board.add_scalar(name, value, epoch)
         for tracker in self._trackers:
             tracker.log(numbers, step=epoch)
 
     def close(self) -> None:
         """Write out what is still in memory."""
         if self._board is not None:
-            self._board.close()
+            with writing(self._folder, _ADVICE):
+                self._board.close()
         for tracker in self._trackers:
             tracker.finish()

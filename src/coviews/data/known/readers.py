@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.boundary.regular import regular_file
 from coviews.errors import CoviewsError
 
 Part = tuple[NDArray[np.uint8], NDArray[np.int64] | None]  # images (n, H, W, 3), and labels if there are any
@@ -85,7 +86,7 @@ def _read_pickle(path: Path) -> dict[str, Any]:
     if path.stat().st_size > _LARGEST:
         raise CoviewsError(f"{path} is far too large for a file of CIFAR")
     try:
-        with open(path, "rb") as file:
+        with regular_file(path) as file:
             content = _DataOnly(file, encoding="bytes").load()
         return {_text(key): value for key, value in content.items()}
     except OSError as error:

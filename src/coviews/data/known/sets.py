@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from coviews.boundary.regular import read_bounded
 from coviews.console.progress import waiting
 from coviews.data.arrays import ArrayImages
 from coviews.data.class_labels import Labels, joined, labels_of_numbers
@@ -103,7 +104,7 @@ KNOWN_SETS = {
             Download("http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz", "91f7769df0f17e558f3565bffb0c7dfb"),
         ),
         read=lambda paths: [read_stl(paths[0], paths[1] if len(paths) > 1 else None)],
-        classes=lambda root: (root / _STL / "class_names.txt").read_text(encoding="utf-8").split(),
+        classes=lambda root: read_bounded(root / _STL / "class_names.txt", 65_536).decode(errors="replace").split(),
         shared=[f"{_STL}/class_names.txt"],
     ),
 }

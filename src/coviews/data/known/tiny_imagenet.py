@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.boundary.regular import read_bounded
 from coviews.data.class_labels import Labels
 from coviews.data.image_files import ImageFiles, find_images
 from coviews.data.image_reader import read_header, read_image
@@ -163,10 +164,7 @@ def _prefix(archive: zipfile.ZipFile, path: Path) -> str:
 
 def _reader(folder: Path) -> Callable[[str], str]:
     def text(name: str) -> str:
-        try:
-            return (folder / name).read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise CoviewsError(f"cannot read {folder / name}: {error.strerror or error}") from error
+        return read_bounded(folder / name, _LARGEST).decode("utf-8", "replace")
 
     return text
 

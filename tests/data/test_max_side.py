@@ -22,14 +22,14 @@ def write_images(folder, height=24, width=36, count=6):
 
 def test_larger_images_are_scaled_down_with_their_aspect(tmp_path, recwarn, capsys):
     write_images(tmp_path / "images")
-    small = load_images(tmp_path / "images", max_size=16, progress=True)
-    assert small.images.shape == (6, 16, 24, 3)
-    assert np.array_equal(small.images, load_images(tmp_path / "images", size=(16, 24)).images)
-    assert "images of 24 x 36 pixels are scaled down to 16 x 24; another size: --size 32" in capsys.readouterr().err
+    small = load_images(tmp_path / "images", max_side=18, progress=True)
+    assert small.images.shape == (6, 12, 18, 3)
+    assert np.array_equal(small.images, load_images(tmp_path / "images", size=(12, 18)).images)
+    assert "images of 24 x 36 pixels are scaled down to 12 x 18; another size: --size 36" in capsys.readouterr().err
     assert not recwarn.list  # nothing is cut off
 
 
-@pytest.mark.parametrize("options", [{"max_size": 24}, {"max_size": 16, "size": (24, 36)}])
+@pytest.mark.parametrize("options", [{"max_side": 36}, {"max_side": 16, "size": (24, 36)}])
 def test_others_stay(tmp_path, options):
     write_images(tmp_path / "images")
     assert np.array_equal(load_images(tmp_path / "images", **options).images, load_images(tmp_path / "images").images)
@@ -37,8 +37,8 @@ def test_others_stay(tmp_path, options):
 
 def test_arrays_too():
     images = np.random.default_rng(0).integers(0, 256, (3, 40, 20, 1), np.uint8)
-    assert load_images(images, max_size=10).images.shape == (3, 20, 10, 1)
-    assert load_images(images, max_size=20).images is images
+    assert load_images(images, max_side=10).images.shape == (3, 10, 5, 1)
+    assert load_images(images, max_side=40).images is images
 
 
 def test_a_run_keeps_the_size_of_the_machine_that_it_began_on(tmp_path, monkeypatch, capsys):
@@ -47,7 +47,7 @@ def test_a_run_keeps_the_size_of_the_machine_that_it_began_on(tmp_path, monkeypa
     run = tmp_path / "run"
     coviews.pretrain(str(tmp_path / "images"), settings=SHORT, out=run)
     assert "6 images of 16 x 16" in capsys.readouterr().err
-    assert Run(run).settings.max_size == 16
+    assert Run(run).settings.max_side == 16
     monkeypatch.setattr(setup, "CPU_SIZE", 20)
     coviews.pretrain(settings=SHORT.replaced(data=str(tmp_path / "images")), resume=run)
     assert "continuing" in capsys.readouterr().err

@@ -1,0 +1,15 @@
+"""A view source by what a user writes: a name, a line of factors, or a file."""
+
+from typing import Unpack
+
+from coviews.policies.factors import is_family, named_family
+from coviews.policies.fixed import ViewSourceKeywords, view_source
+from coviews.policies.learned import load_policy
+from coviews.policies.subpolicy import ViewSource
+
+
+def named_source(text: str, **options: Unpack[ViewSourceKeywords]) -> ViewSource:
+    """A view source by name (with its options), as a family of views, or from the file of a policy or a family."""
+    if is_family(text):
+        return named_family(text).source()
+    return load_policy(text) if text.endswith(".safetensors") else view_source(text, **options)

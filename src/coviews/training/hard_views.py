@@ -1,0 +1,91 @@
+"""Hard views: of several views of each image, the pair with the highest loss is trained on.
+
+Ferreira et al., Beyond Random Augmentations: Pretraining with Hard Views, ICLR 2025. Candidates can be chosen by where
+their crops lie, which takes no pass of the encoder; and those that pass it can be made smaller for that.
+"""
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from coviews.encoders.frozen import evaluating
+from coviews.methods.gather import gathered
+from coviews.ops.plan import Plan
+from coviews.policies.hard_crops import HardCrops
+from coviews.policies.subpolicy import ViewSource
+from coviews.runs.settings import PretrainSettings
+from coviews.searching.crop_effects import CropEffects
+from coviews.training.ranks import Ranks
+
+
+class HardViews:
+    """Chooses the views that are trained on."""
+
+    def __init__(self, settings: PretrainSettings, ranks: Ranks) -> None:
+        self.settings, self.ranks = settings, ranks
+        self.crops = CropEffects() if settings.hard_crops else None
+        self.effects = CropEffects().solved()  # of crops, by which this epoch's candidates are chosen
+
+    def source(self, prior: ViewSource) -> ViewSource:
+        """What draws the views that are made."""
+        s = self.settings
+        return HardCrops(prior, s.hard_crops, s.hard_views, self.effects) if self.crops else prior
+
+    def before_epoch(self) -> None:
+        """Choose by what the pairs so far say of crops."""
+        if self.crops is not None:
+            self.effects = self.ranks.same(self.crops.solved())
+
+    def observe(self, plan: Plan, losses: Any) -> None:
+        """Hear the loss of each pair that was trained on."""
+        if self.crops is not None:
+            self.crops.observe(plan, losses)
+
+    def pair(self, views: list[Tensor], plan: Plan) -> tuple[list[Tensor], Plan]:
+        """The pair of each image that is hardest for the encoder, and the plan of these pairs for the whole batch.
+
+        Args:
+            views: this process's, (n, C, H, W) each.
+            plan: of the whole batch.
+        """
+        if len(views) == 2:
+            return views, plan
+        chosen = self.hardest(views)
+        images, stacked = torch.arange(len(chosen), device=chosen.device), torch.stack(views)  # (V, n, C, H, W)
+        pair = [stacked[chosen[:, 0], images], stacked[chosen[:, 1], images]]
+        if self.crops is not None or self.settings.keep:  # nobody else reads the plan, and a GPU would be waited for
+            plan = plan.with_views(gathered(chosen).cpu().numpy())
+        return pair, plan
+
+    def hardest(self, views: list[Tensor]) -> Tensor:
+        """The indices (n, 2) of the two views of each image whose loss is highest."""
+        ranks, method, n = self.ranks, self.ranks.method, len(views[0])
+        ranks.share_buffers()
+        mine = slice(ranks.rank * n, (ranks.rank + 1) * n)
+        with evaluating(method), ranks.fabric.autocast():
+            by_view = zip(*(e.chunk(len(views)) for e in method.embed(self._scaled(torch.cat(views)))), strict=True)
+            embedded = [tuple(gathered(e) for e in view) for view in by_view]
+            pairs = list(itertools.combinations(range(len(views)), 2))
+            losses = torch.stack([method.compare(embedded[i], embedded[j])[mine] for i, j in pairs])  # (P, n)
+        return torch.tensor(pairs, device=losses.device)[losses.argmax(0)]
+
+    def _scaled(self, views: Tensor) -> Tensor:
+        """The views (N, C, H, W) at the resolution at which they are compared."""
+        height, width = views.shape[2:]
+        size = self.settings.hard_size((height, width))
+        return views if size == (height, width) else F.interpolate(views, size, mode="area")
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that later choices depend on."""
+        return {**self.crops.state_dict(), "effects": self.effects} if self.crops else {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly where the choice was that gave this state."""
+        if self.crops is not None:
+            self.crops.load_state_dict(state)
+            self.effects = np.asarray(state["effects"], np.float64)
