@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from coviews.methods.losses import info_nce
     from coviews.ops.images import channel_statistics
     from coviews.runs.settings import PretrainSettings
+    from coviews.training.check import Check, check
     from coviews.training.lifecycle import Pretrained
     from coviews.training.pretrain import pretrain
 
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 
 # what needs torch is imported when it is asked for: making views does not wait for it
 _LATE = {
+    "Check": "coviews.training.check",
     "Choice": "coviews.choosing.choice",
     "ChooseOptions": "coviews.choosing.options",
     "Comparison": "coviews.comparison.compare",
@@ -63,6 +65,7 @@ _LATE = {
     "PretrainSettings": "coviews.runs.settings",
     "Pretrained": "coviews.training.lifecycle",
     "channel_statistics": "coviews.ops.images",
+    "check": "coviews.training.check",
     "choose": "coviews.choosing.choose",
     "compare": "coviews.comparison.compare",
     "embed": "coviews.features.embed",
@@ -80,6 +83,7 @@ _LATE = {
 __all__ = [
     "OPS",
     "BoundedReward",
+    "Check",
     "Choice",
     "ChooseOptions",
     "Comparison",
@@ -112,6 +116,7 @@ __all__ = [
     "ViewSource",
     "apply_op",
     "channel_statistics",
+    "check",
     "choose",
     "compare",
     "embed",

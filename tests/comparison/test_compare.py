@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from coviews import CoviewsError, compare
 from coviews.cli import main
@@ -18,6 +19,7 @@ from coviews.comparison.plan import VIEWS, Plan, view_variants
 from coviews.comparison.results import Result, Results, collect, read_results
 from coviews.comparison.standings import standings
 from coviews.comparison.verdict import paired, winner_sentence
+from coviews.data.shapes.draw import make_shapes
 from coviews.runs.settings import PretrainSettings
 from small_runs import SEARCH, SMALL
 
@@ -361,6 +363,23 @@ def test_the_sentence_says_whether_it_is_more_than_noise():
     assert "weak" not in close
     assert "nothing to compare" in winner_sentence({"a": {0: 1.0}}, "kNN")
     assert "no seed in common" in winner_sentence({"a": {0: 1.0}, "b": {1: 0.0}}, "kNN")
+
+
+def test_leakage_is_said_before_training_and_in_all_that_comes_out(here, tmp_path):
+    images, labels = make_shapes(40, 16)
+    for name in ("train", "test"):
+        for i in range(0, 40, 1 if name == "train" else 4):
+            folder = tmp_path / "data" / name / str(labels[i] % 2)
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(images[i]).save(folder / f"{i}.png")
+    said = "10 of 10 test images are among the training images, to the last pixel"
+    short = TINY.replaced(data=str(tmp_path / "data"), batch_size=16, knn_every=0)
+    with pytest.warns(UserWarning, match=said):
+        made = compare(settings=short, views="simclr", seeds=1, out=tmp_path / "c", progress=False)
+    assert f"warning: {said}" in " ".join(str(made).split())
+    assert said in (tmp_path / "c" / "comparison.html").read_text()
+    assert json.loads((tmp_path / "c" / "results.json").read_text())["runs"][0]["shared"] == 10
+    assert Results(runs=[result("a", 0, 50.0)]).leak == ""
 
 
 def test_the_table_holds_mean_deviation_difference_time_and_search():

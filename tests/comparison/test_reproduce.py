@@ -7,7 +7,12 @@ import pytest
 from coviews import PPOSettings, reproduce
 from coviews.cli import main
 from coviews.comparison import paper_tables as paper
+from coviews.comparison.compare import Comparison
 from coviews.comparison.paper_tables import RECIPES
+from coviews.comparison.plan import Plan
+from coviews.comparison.reproduce import Reproduction
+from coviews.comparison.results import Results
+from coviews.runs.settings import PretrainSettings
 from coviews.searching.reward import BoundedReward
 from small_runs import SEARCH
 
@@ -20,7 +25,7 @@ def quick(monkeypatch):
 
 @pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.shows != "reward"])
 def test_every_recipe_runs_at_the_small_scale(here, quick, tmp_path, name):
-    """One epoch; the table has the paper's figure beside ours."""
+    """One epoch on images of the user's: the table has their name and number, and no figures of the paper."""
     recipe = RECIPES[name]
     rows = list(recipe.all_rows)
     rows = rows if len(rows) <= 3 else [rows[0], *rows[-2:]]  # of many of one kind, some
@@ -40,13 +45,23 @@ def test_every_recipe_runs_at_the_small_scale(here, quick, tmp_path, name):
         return
     table = made.table
     assert [row[0] for row in table.rows] == rows
+    assert table.heads == ["", "shapes:140, 140 images, small"]
     for row in table.rows:
-        printed = recipe.printed(row[0], next(iter(recipe.columns)))
-        if recipe.paper:
-            assert row[2] == ("–" if printed is None else f"{printed:.2f}")
         assert (row[1] == "–") == (recipe.measure == "overhead" and row[0] == rows[0])
     assert bool(made.sentences) == (recipe.measure != "overhead")
-    assert recipe.about in str(made)
+    assert f"{recipe.about}; here on shapes:140 instead" in " ".join(str(made).split())
+    assert not any(column in str(made.sentences) for column in recipe.columns)
+
+
+def test_the_papers_figures_stand_beside_ours(tmp_path):
+    recipe = RECIPES["table-less-data"]
+    rows, columns = list(recipe.all_rows), list(recipe.columns)
+    comparison = Comparison(tmp_path, Plan({"x": PretrainSettings()}, (0,)), Results(), {})
+    table = Reproduction(recipe, "small", rows, columns, comparison, []).table
+    assert table.heads == ["", *(f"{c}, {which}" for c in columns for which in ("ours (small)", "paper"))]
+    for row in table.rows:
+        printed = [recipe.printed(row[0], column) for column in columns]
+        assert row[2::2] == ["–" if figure is None else f"{figure:.2f}" for figure in printed]
 
 
 def test_the_figure_of_the_reward_needs_no_training(tmp_path, capsys):

@@ -136,7 +136,7 @@ def test_the_function_gives_what_the_command_keeps(run, capsys):
     assert one == json.loads(json.dumps(found.record))
     assert {**other, "time": None} == {**one, "time": None}
     assert "shapes:90: 72 images to learn from; 18 to judge" in str(found)
-    assert "kNN asks 2 neighbours, not 200: at most one for every 25 of 72 training images" in str(found)
+    assert "kNN asks 2 neighbours: 20 in small sets, and at most one for every 25 of 72 training images" in str(found)
     assert "there is no test set: 18 training images are held out" in str(found)
     assert repr(found) == str(found)
 
@@ -317,6 +317,37 @@ def test_the_verdict_compares_with_the_margin():
     assert "An accuracy on 1,250 images is exact to about ± 2.7 points; guessing the largest class: 80.0 %." in clear
     assert verdict(results(0.52, 0.5)).startswith("No clear gain: by the linear probe it is 2.0 points above")
     assert "5.0 points below" in verdict(results(0.45, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("linear", "knn", "begins"),
+    [
+        (
+            0.7,
+            0.7,
+            "By the linear probe it is 20.0 points above raw pixels; by kNN it is 10.0 points above raw",
+        ),
+        (
+            0.7,
+            0.3,
+            "A gain by the linear probe only: it is 20.0 points above raw pixels; by kNN it is 30.0 points below",
+        ),
+        (
+            0.5,
+            0.7,
+            "No clear gain by the linear probe: it is 0.0 points above raw pixels; by kNN it is 10.0 points above",
+        ),
+        (
+            0.4,
+            0.3,
+            "No clear gain: by the linear probe it is 10.0 points below raw pixels; by kNN it is 30.0 points below",
+        ),
+    ],
+)
+def test_the_verdict_names_what_knn_says(linear, knn, begins):
+    accuracies = {"linear": {"accuracy": linear}, "knn": {"accuracy": knn}}
+    baselines = {"pixels": {"linear": {"accuracy": 0.5}, "knn": {"accuracy": 0.6}}}
+    assert verdict({**accuracies, "baselines": baselines, "per_class": [{"images": 1000}]}).startswith(begins)
 
 
 def test_steps_that_take_long_are_named(run, monkeypatch, capsys):

@@ -90,7 +90,9 @@ def test_everything_is_in_the_result_and_nothing_changes(encoder, train, test, s
     assert made["features"] == 256
     assert set(made["quality"]) == {"rankme", "spread", "uniformity", "alignment"}
     assert made["missing"] == []
-    assert made["notes"] == ["kNN asks 16 neighbours, not 200: at most one for every 25 of 400 training images"]
+    assert made["notes"] == [
+        "kNN asks 16 neighbours: 20 in small sets, and at most one for every 25 of 400 training images"
+    ]
     assert made["linear"]["accuracy"] > 0.5  # four classes
     assert sum(map(sum, made["confusion"])) == 200
     assert np.trace(made["confusion"]) == 200 * made["linear"]["accuracy"]

@@ -103,6 +103,7 @@ def test_nearest_first():
 
 def test_fewer_neighbours_on_small_sets():
     assert [usable_k(200, n) for n in (1, 24, 25, 100, 1000, 5000, 50_000)] == [1, 1, 1, 4, 40, 200, 200]
+    assert [usable_k(None, n) for n in (1, 100, 1000, 4999, 5000, 50_000)] == [1, 4, 20, 20, 200, 200]
     assert usable_k(20, 50_000) == 20
     with pytest.raises(CoviewsError, match="at least 1"):
         usable_k(0, 100)

@@ -79,7 +79,7 @@ def test_a_bad_file_is_named(text, said, tmp_path, monkeypatch):
         ({"views": "covews"}, "did you mean 'coviews'"),
         ({"precision": "bf16"}, "did you mean 'bf16"),
         ({"epochs": 0}, "--epochs must be a whole number from 1"),
-        ({"epochs": 5, "views": "coviews"}, "leave none for a search"),
+        ({"epochs": 5, "warmup_epochs": 5, "views": "coviews"}, "leave none for a search"),
         ({"batch_size": 1}, "--batch-size"),
         ({"batch_size": 33, "devices": 2}, "shared evenly"),
         ({"lr": 0.0}, "--lr must be above 0"),

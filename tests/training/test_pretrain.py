@@ -196,6 +196,8 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_good_state(tmp_path, monke
 def test_collapse_is_said(tmp_path, capsys):
     assert collapse_warning(0.9) is None
     assert "collapsed" in collapse_warning(0.01)
+    assert "RankMe 1" in collapse_warning(0.9, 1.002)
+    assert collapse_warning(0.9, 3.0) is None
 
     class Constant(torch.nn.Module):
         def __init__(self):
@@ -208,7 +210,9 @@ def test_collapse_is_said(tmp_path, capsys):
     pretrain(
         "shapes:64", encoder=Constant(), settings=FAST.replaced(method="simsiam", knn_every=1, out=tmp_path / "run")
     )
-    assert "the representation has collapsed" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "warning: epoch 1: the representation has collapsed" in said  # at the first look
+    assert "warning: epoch 0" not in said
 
 
 def test_the_users_random_state_is_left_alone(tmp_path):

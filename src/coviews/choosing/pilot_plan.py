@@ -13,12 +13,12 @@ import numpy as np
 from coviews.boundary.json_text import read_json
 from coviews.boundary.schema import Count, Positive, Schema
 from coviews.choosing.options import ChooseOptions
-from coviews.comparison.estimate import expected_seconds, measured_pace
 from coviews.data.imageset import ImageSet
 from coviews.errors import CoviewsError
 from coviews.files.atomic import write_whole
 from coviews.policies.factors import Family, family
 from coviews.runs.settings import PretrainSettings
+from coviews.training.estimate import expected_seconds, measured_pace
 
 PLAN = "plan.json"
 EPOCHS = (8, 10, 12, 16, 20, 24, 32, 40)  # of a pilot, to choose from

@@ -23,6 +23,7 @@ COMMANDS: dict[str, str | Callable[..., None]] = {
     "preview": "coviews.cli.preview",
     "choose": "coviews.cli.choose",
     "pretrain": "coviews.cli.pretrain",
+    "check": "coviews.cli.check",
     "evaluate": "coviews.cli.evaluate",
     "embed": "coviews.cli.embed",
     "export": "coviews.cli.export",
@@ -43,7 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            _run(words or ["--help"])
+            try:
+                _run(words or ["--help"])
+            finally:
+                sys.stdout.flush()  # now: at the end of the process nobody would catch a closed pipe
         except CoviewsError as error:
             if os.environ.get("LOCAL_RANK", "0") == "0":  # of several processes that see it, one says it
                 print(f"error: {error}", file=sys.stderr)

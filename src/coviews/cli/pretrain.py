@@ -32,7 +32,8 @@ def pretrain_command(
         search: How views are learned.
         preset: Named settings, such as paper-cifar10 or demo; the other options change them.
         config: A YAML file of settings, such as a run's config.yaml; the other options change them.
-        resume: The folder of a run to continue, exactly as if it had not been interrupted.
+        resume: The folder of a run to continue, exactly as if it had not been interrupted; with more --epochs, it is
+            extended.
         overwrite: Replace a run that is in --out.
         progress: Show the progress.
         labels: A few labelled images, for --views choose: as for coviews choose.

@@ -14,12 +14,13 @@ from coviews.data.imageset import varied
 from coviews.data.levels import MAX_PIXELS
 from coviews.data.load import ImageSet, load_images
 from coviews.data.shown_channels import shown_channels, shown_text
-from coviews.errors import CoviewsError
+from coviews.errors import CoviewsError, unknown
 from coviews.ops.engine import make_views
 from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan
 from coviews.ops.space import STANDARD, standard_space
 from coviews.ops.space import space as make_space
+from coviews.ops.view_settings import OUTSIDE, outside_colour
 from coviews.pictures.drawing import check_picture, save_picture
 from coviews.pictures.view_sheet import contact_sheet
 from coviews.policies.factors import FamilySource, is_family
@@ -64,6 +65,7 @@ def preview_command(
     ignores: Text = None,
     forbid: Text = None,
     cap: Text = None,
+    fill: str = "black",
     view_size: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
 ) -> None:
     """Draw views of your images on a sheet, with what was done to each.
@@ -94,11 +96,14 @@ def preview_command(
         ignores: What a family of views must change, named as for --matters.
         forbid: Operations that never occur, such as Invert,Solarize.
         cap: Operations with the strongest value that may occur, such as Rotate=10,Brightness=1.2.
+        fill: The colour outside the image, as for pretrain: black, mean or border.
         view_size: The side of the views in pixels, if not that of the images.
     """
     check_range("rows", rows, 1, 100)
     check_range("pairs", pairs, 1, 20)
     check_range("seed", seed, 0, 2**63)
+    if fill not in OUTSIDE:
+        raise unknown("fill", fill, OUTSIDE)
     limits = view_limits(matters, ignores, forbid, cap)
     source = limits.source(_source(views, magnitude, space))
     choices: dict[str, Any] = {
@@ -124,13 +129,14 @@ def preview_command(
         print(f"left out, because such images do not allow them: {', '.join(left_out)}", file=sys.stderr)
     generator = np.random.default_rng(seed)
     indices = varied(images, rows, generator)
+    outside = outside_colour(images.images, fill)
 
     def draw(batch: NDArray[Any]) -> tuple[NDArray[Any], Plan]:
         height, width = batch.shape[1:3]
         plan = Plan.draw(source, len(batch), (height, width), generator, placement)
         if view_size is not None:
             plan = plan.at_size((view_size, view_size))
-        return make_views(batch, plan, fill=images.mean), plan
+        return make_views(batch, plan, fill=images.mean, outside=outside), plan
 
     strength = "" if magnitude is None else f" (magnitude {magnitude})"
     sheet = contact_sheet(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from coviews.console.progress import Display, duration
 from coviews.errors import CoviewsError
 from coviews.evaluation.measures import MEASURES
 from coviews.evaluation.text_tables import as_text
+from coviews.evaluation.train_and_test import shared_images, shared_text
 from coviews.files.atomic import remove_partial_of
 from coviews.files.lock import lock_folder
 from coviews.runs.settings import PretrainSettings
@@ -56,7 +58,8 @@ class Comparison:
         return winner_sentence(scores(self.results, list(self.plan.variants), measure), MEASURES[measure].title)
 
     def __rich__(self) -> RenderableType:
-        return Group(rich_table(self.table), Text(self.sentence))
+        leak = [Text(f"warning: {self.results.leak}")] if self.results.leak else []
+        return Group(rich_table(self.table), Text(self.sentence), *leak)
 
     def __repr__(self) -> str:
         return as_text(self)
@@ -119,7 +122,7 @@ def _variants(
     return variants
 
 
-def protocol(k: int, paper: bool) -> dict[str, Any]:
+def protocol(k: int | None, paper: bool) -> dict[str, Any]:
     """How all encoders are judged, as options of `evaluate`."""
     return {"k": k, "whole": False, "paper": paper, "baselines": True, "seed": 0}
 
@@ -186,17 +189,19 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
     """The seconds of each job; the data is looked at once, so that a mistake is seen before hours of training."""
     if not jobs:
         return {}
-    from coviews.comparison.estimate import expected_seconds, measured_pace
-    from coviews.training.setup import load_data
+    from coviews.training.estimate import expected_seconds, measured_pace
+    from coviews.training.setup import load_data, with_max_side
 
     loaded: dict[Any, Any] = {}
     paces: dict[Any, Any] = {}
     seconds = {}
     for job in jobs:
-        s = job.settings
-        data = (s.data, s.test_data, s.size, s.channels, s.subset, s.subset_seed, s.data_root)
+        s = with_max_side(job.settings)
+        data = (s.data, s.test_data, s.size, s.max_side, s.channels, s.subset, s.subset_seed, s.data_root)
         if data not in loaded:
             loaded[data] = load_data(s, s.data, 1, progress)
+            if leak := shared_text(shared_images(*loaded[data]), len(loaded[data][1] or ())):
+                warnings.warn(leak, stacklevel=2)
         images, test = loaded[data]
         views = (s.view_size, s.views_global, s.views_local, s.local_size)
         work = (data, s.encoder, s.method, s.batch_size, s.precision, views)

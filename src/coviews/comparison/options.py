@@ -28,8 +28,8 @@ class CompareOptions:
     """The folder for results.json, comparison.html, the runs and their logs."""
     jobs: int = 1
     """Trainings at once; the cores are shared among them."""
-    k: int = 200
-    """Neighbours that vote in kNN."""
+    k: Int = None
+    """Neighbours that vote in kNN; by default as in evaluate."""
     paper: bool = False
     """Judge by the paper's linear probe as well, which takes long."""
     probe_data: Data = None

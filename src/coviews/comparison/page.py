@@ -45,7 +45,8 @@ def _about(results: Results) -> str:
         return "No run is done yet."
     learned, judged = results.runs[0].images
     images = f"{learned:,} images to learn from" + (f", {judged:,} to judge" if judged else "")
+    warning = f" Warning: {results.leak}." if results.leak else ""
     return (
         f"Mean and standard deviation over pretraining seeds; {images}. The difference is paired over the seeds. "
-        f"Made with {'; '.join(versions)}."
+        f"Made with {'; '.join(versions)}.{warning}"
     )

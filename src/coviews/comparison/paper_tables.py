@@ -1,7 +1,7 @@
 """The paper's tables and figures: what is trained for each, and the figures that it prints."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coviews.errors import CoviewsError, unknown
@@ -28,6 +28,7 @@ class Recipe:
     shows: str = "table"  # or evolution, co-occurrence, reward
     seeds: int = 3  # at the small scale
     more: Mapping[str, Changes] = field(default_factory=dict)  # rows that the paper does not have
+    own_data: bool = False  # the images are the user's, not the paper's
 
     def settings(self, row: str, column: str, scale: str, epochs: int | None = None) -> PretrainSettings:
         """What is trained for a cell, in the scale's epochs or in others."""
@@ -37,6 +38,11 @@ class Recipe:
         elif epochs is not None:
             base = with_epochs(base, epochs)
         return changed_settings(base, self.all_rows[row])
+
+    def on_data(self, name: str, column: str) -> "Recipe":
+        """The same with the settings of one column on other images, of which the paper has no figures."""
+        about = f"{self.about}; here on {name} instead"
+        return replace(self, about=about, columns={name: self.columns[column]}, paper={}, own_data=True)
 
     @property
     def all_rows(self) -> dict[str, Changes]:

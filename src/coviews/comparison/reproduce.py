@@ -41,7 +41,7 @@ class Reproduction:
         assert self.comparison is not None
         results, heads, rows = self.comparison.results, [""], []
         for column in self.columns:
-            heads += [f"{column}, ours ({self.scale})"] + ([f"{column}, paper"] if self.recipe.paper else [])
+            heads += [self._head(column)] + ([f"{column}, paper"] if self.recipe.paper else [])
         for row in self.rows:
             cells = [row]
             for column in self.columns:
@@ -51,6 +51,15 @@ class Reproduction:
                     cells.append("–" if printed is None else f"{printed:.2f}")
             rows.append(cells)
         return Rows(heads, rows)
+
+    def _head(self, column: str) -> str:
+        """What stands over our own figures: on data of the user's, the number of images."""
+        if not self.recipe.own_data:
+            return f"{column}, ours ({self.scale})"
+        assert self.comparison is not None
+        runs = [run for row in self.rows for run in self.comparison.results.of(variant(row, column))]
+        counts = sorted({run.pretrained_on for run in runs} - {0})
+        return ", ".join([column, *(f"{count:,} images" for count in counts), self.scale])
 
     @property
     def sentences(self) -> list[str]:
@@ -68,7 +77,8 @@ class Reproduction:
     def __rich__(self) -> RenderableType:
         parts: list[RenderableType] = [Text(self.recipe.about)]
         if self.comparison is not None and self.recipe.shows == "table":
-            parts += [rich_table(self.table), *map(Text, self.sentences)]
+            leak = self.comparison.results.leak
+            parts += [rich_table(self.table), *map(Text, self.sentences), *([Text(f"warning: {leak}")] if leak else [])]
         return Group(*parts)
 
     def __repr__(self) -> str:
@@ -94,7 +104,8 @@ def reproduce(
     rows = select(o.rows, paper_table.all_rows, "row")
     columns = select(o.columns, paper_table.columns, "column")
     if o.data is not None:
-        columns = columns[:1]
+        paper_table = paper_table.on_data(Path(o.data).name or str(o.data), columns[0])
+        columns = list(paper_table.columns)
     shared = _shared_settings(o)
     variants = {
         variant(row, column): changed_settings(paper_table.settings(row, column, o.scale, o.epochs), shared)

@@ -19,6 +19,7 @@ from coviews.comparison.plan import Job, Plan
 from coviews.errors import CoviewsError
 from coviews.evaluation.measures import accuracy_measures
 from coviews.evaluation.records import FILE as EVALUATIONS
+from coviews.evaluation.train_and_test import shared_text
 from coviews.files.atomic import write_whole
 from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import plain_settings, settings_of
@@ -43,6 +44,8 @@ class Result:
     searching: float  # of them, in searches
     images: _Two  # to learn from and to judge
     made: str  # versions and machine
+    shared: int = 0  # test images that are among the training images
+    pretrained_on: int = 0  # images; 0 in files of version 0.1.0
 
 
 @dataclass
@@ -61,6 +64,12 @@ class Results:
         """The results of a variant, by seed."""
         runs = [r for r in self.runs if r.variant == variant and (seeds is None or r.seed in seeds)]
         return sorted(runs, key=lambda r: r.seed)
+
+    @property
+    def leak(self) -> str:
+        """What is said of test images that are among the training images; empty if there are none."""
+        worst = max(self.runs, key=lambda run: run.shared, default=None)
+        return "" if worst is None else shared_text(worst.shared, worst.images[1])
 
     def agree(self, plan: Plan, where: Path) -> None:
         """Add the plan's variants; refuse those that were trained or judged in another way before."""
@@ -128,11 +137,13 @@ class _Metrics(OpenSchema):
     time: _Time = msgspec.field(default_factory=_Time)
     knn: float | None = None
     rankme: float | None = None
+    images: int | None = None
 
 
 class _Images(OpenSchema):
     train: Count
     test: Count
+    shared: Count = 0
 
 
 class _Evaluation(OpenSchema):
@@ -159,10 +170,11 @@ def collect(job: Job, folder: Path, threads: int) -> Result | None:
         return None
     results = judged[-1].results
     evaluation = checked(results, _Evaluation, f"the last evaluation in {folder}")
-    seconds, searching, curve = 0.0, 0.0, []
+    seconds, searching, curve, pretrained_on = 0.0, 0.0, [], 0
     for record in _lines(folder / "metrics.jsonl", _Metrics):
         seconds += record.time.seconds
         searching += record.time.seconds if record.kind == "search" else 0.0
+        pretrained_on = record.images or pretrained_on
         quality = record.rankme if record.knn is None else record.knn
         if record.kind == "look" and quality is not None:
             curve.append([record.epoch, round(seconds, 2), round(quality, 3)])
@@ -177,6 +189,8 @@ def collect(job: Job, folder: Path, threads: int) -> Result | None:
         searching=round(searching, 2),
         images=[evaluation.images.train, evaluation.images.test],
         made=made_with(threads),
+        shared=evaluation.images.shared,
+        pretrained_on=pretrained_on,
     )
 
 

@@ -56,7 +56,7 @@ class Workers:
         self._waiting, failed, request = list(jobs), dict[str, str](), StopRequest()
         total, start, ended = self._to_do(jobs), time.monotonic(), 0
         count = self.before + len(jobs) + self.after
-        with listening(request):
+        with listening(request, self.display.line):
             try:
                 while (self._waiting or self._running) and not request:
                     while self._waiting and len(self._running) < self.at_once:

@@ -32,6 +32,7 @@ class PretrainKeywords(TypedDict, total=False):
     covariance: float
     out: str | Path | None
     size: int | None
+    max_side: int | None
     channels: int | None
     depth: int | None
     frames: str | None
@@ -62,6 +63,7 @@ class PretrainKeywords(TypedDict, total=False):
     ignores: str | None
     forbid: str | None
     cap: str | None
+    fill: str
     view_size: int | None
     views_global: int
     views_local: int
@@ -74,7 +76,7 @@ class PretrainKeywords(TypedDict, total=False):
     weight_decay: float
     sgd_momentum: float
     seed: int
-    warmup_epochs: int
+    warmup_epochs: int | None
     queue_size: int
     queue_p: float
     space: str | None
@@ -120,6 +122,7 @@ class CompareKeywords(TypedDict, total=False):
     covariance: float
     out: str | Path
     size: int | None
+    max_side: int | None
     channels: int | None
     depth: int | None
     frames: str | None
@@ -150,6 +153,7 @@ class CompareKeywords(TypedDict, total=False):
     ignores: str | None
     forbid: str | None
     cap: str | None
+    fill: str
     view_size: int | None
     views_global: int
     views_local: int
@@ -162,7 +166,7 @@ class CompareKeywords(TypedDict, total=False):
     weight_decay: float
     sgd_momentum: float
     seed: int
-    warmup_epochs: int
+    warmup_epochs: int | None
     queue_size: int
     queue_p: float
     space: str | None
@@ -183,7 +187,7 @@ class CompareKeywords(TypedDict, total=False):
     variants: str | Path | Mapping[str, Any] | None
     seeds: int
     jobs: int
-    k: int
+    k: int | None
     paper: bool
     probe_data: str | None
     probe_test_data: str | None
@@ -249,7 +253,7 @@ class EvaluateKeywords(TypedDict, total=False):
     batch_size: int
     device: str
     progress: bool
-    k: int
+    k: int | None
     temperature: float
     whole: bool
     paper: bool

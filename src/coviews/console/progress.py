@@ -161,6 +161,16 @@ class Display:
             print(text, file=sys.stderr, flush=True)
 
 
+def rough_duration(seconds: float) -> str:
+    """A time that is not known exactly, such as 40 s, 12 min or 2.5 h."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"{round(seconds / 60)} min"
+    hours = seconds / 3600
+    return f"{hours:.1f} h" if hours < 10 else f"{hours:.0f} h" if hours < 72 else f"{hours / 24:.0f} days"
+
+
 def duration(seconds: float) -> str:
     """A time such as 0:07, 12:30 or 1:02:03."""
     minutes, rest = divmod(round(seconds), 60)

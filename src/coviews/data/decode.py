@@ -49,8 +49,9 @@ def decode_images(source: Source, request: ImageRequest) -> ImageSet:
     request.check_broken(broken, total, source.where)
     if broken:
         request.notes.append(f"{len(broken)} broken and skipped in {source.where}: {listed(broken)}")
-    if stored.resized and request.size is None and request.max_side is None:
-        height, width = stored.images.shape[1:3]
+    height, width = stored.images.shape[1:3]
+    reduced = max(height, width) == request.max_side and stored.resized == len(stored.images)
+    if stored.resized and request.size is None and not reduced:
         request.notes.append(
             f"{stored.resized} of {len(indices)} images are not of the most common size, {height} x {width}: "
             "they are resized and cropped to it (give a size to choose another)"
@@ -82,7 +83,13 @@ def _decoded(source: Source, indices: NDArray[np.int64], request: ImageRequest, 
         return Stored(np.empty((0, 1, 1, 1), np.uint8), failures, 0)
     request.check_broken(_broken(source, indices, failures), len(indices) + len(source.unreadable), source.where)
     request.remarks.extend(_remarks(known))
-    height, width = request.size_for(most_common_size(known))
+    common = most_common_size(known)
+    height, width = request.size_for(common)
+    if request.size is None and (height, width) != common:
+        request.remarks.append(
+            f"images of {common[0]} x {common[1]} pixels are scaled down to {height} x {width}; another size: "
+            f"--size {2 * max(height, width)}"
+        )
     channels = _channels(known, request.channels, source.where)
     target = Target(height, width, channels, max_pixels=request.max_pixels)
     depths = {header.depth for header in known}

@@ -27,6 +27,7 @@ from coviews.data.lists import LISTS, listed_images
 from coviews.data.request import ImageRequest
 from coviews.data.shapes.draw import SHAPE_CLASSES, make_shapes
 from coviews.data.source import Source
+from coviews.data.splits import folder_splits
 from coviews.errors import CoviewsError, unknown
 
 SHAPES_COUNT = 5000
@@ -60,8 +61,13 @@ class _Folder(Format):
         return path is not None and path.is_dir() and not is_tiny_imagenet(path)
 
     def open(self, data: Any, request: ImageRequest) -> Source:
+        folder = _expanded(data)
+        splits = folder_splits(folder)
+        if splits is not None:
+            request.remarks.append(splits.remark)
+            folder = splits.train
         with waiting(request.title("looking for images")):
-            return folder_images(_expanded(data), request.remarks, request.frames)
+            return folder_images(folder, request.remarks, request.frames)
 
 
 class _ListFile(Format):
@@ -234,6 +240,15 @@ def open_data(data: Any, request: ImageRequest) -> Source:
     raise CoviewsError(
         f"images must be a folder, a file, an array, a data set or a name such as 'shapes', not {type(data).__name__}"
     )
+
+
+def held_out_split(data: Any) -> Path | None:
+    """The folder of test images that lies beside the training images of `data`; None if there is none."""
+    path = _path(data)
+    if path is None or not path.is_dir() or is_tiny_imagenet(path):
+        return None
+    splits = folder_splits(path)
+    return None if splits is None else splits.held_out
 
 
 def data_help() -> str:

@@ -51,6 +51,8 @@ class ImageRequest:
                 object.__setattr__(self, "values", checked_range(self.values, len(self.values)))
             except (TypeError, ValueError) as error:
                 raise CoviewsError(str(error)) from error
+        if self.max_side is not None:
+            checked_size(self.max_side)
         if self.limit is not None and self.limit < 1:
             raise CoviewsError(f"the limit must be at least 1 image, not {self.limit}")
         if not 0 <= self.max_broken <= 1:

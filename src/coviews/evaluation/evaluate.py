@@ -23,7 +23,7 @@ from coviews.evaluation.judge import judge
 from coviews.evaluation.options import EvaluateOptions
 from coviews.evaluation.records import append_record, results_file
 from coviews.evaluation.text_tables import as_text, result_tables
-from coviews.evaluation.train_and_test import choose_data, data_label, warn_if_shared
+from coviews.evaluation.train_and_test import choose_data, data_label, shared_images, shared_text
 from coviews.ops.engine import AREA
 from coviews.runs.settings import FROM_PYTHON
 
@@ -121,7 +121,9 @@ def evaluate(
     except CoviewsError as error:
         raise CoviewsError(f"{error}; --size sets the side of the images") from error
     with waiting("comparing training and test images" if options.progress else ""):
-        warn_if_shared(train, test)
+        shared = shared_images(train, test)
+    if shared and test is not None:
+        warnings.warn(shared_text(shared, len(test)), stacklevel=2)
 
     # the measures
     device = device_of(model.encoder) if own else move_to_device(model.encoder, options.device)
@@ -133,6 +135,7 @@ def evaluate(
         crop=AREA if placement is None else None if placement.crop == "none" else placement.area,
         flip=0.5 if placement is None else placement.flip,
     )  # fmt: skip
+    results["images"]["shared"] = shared
     if options.baselines and own:
         reason = "coviews cannot make a module of yours anew"
         results["missing"].append({"name": "untrained", "reason": reason})
@@ -142,7 +145,7 @@ def evaluate(
         source=f"{FROM_PYTHON}{model.name}" if own else str(source),
         encoder=model.name,
         data=data_label(sets.data),
-        test_data=None if sets.test_data is None else data_label(sets.test_data),
+        test_data=None if test is None else data_label(sets.test_data),
         options={
             "k": options.k, "temperature": options.temperature, "whole": options.whole, "paper": options.paper,
             "finetune": [f"{100 * fraction:g}%" for fraction in options.fractions],

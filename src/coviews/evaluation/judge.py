@@ -12,11 +12,11 @@ from coviews.encoders.frozen import device_of, seeded
 from coviews.evaluation.classifiers import LabelledFeatures
 from coviews.evaluation.feature_sets import FeatureSets, draw_images, encoder_features, standardised_pixels
 from coviews.evaluation.finetune import finetune
-from coviews.evaluation.knn import SHARE, usable_k
+from coviews.evaluation.knn import FEW, SHARE, usable_k
 from coviews.evaluation.labels import Labels, accuracy, confusion, per_class
 from coviews.evaluation.linear import Diverged, paper_probe
 from coviews.evaluation.measures import MAIN, accuracy_measures, class_measures, quality_measures
-from coviews.evaluation.options import EvaluateOptions
+from coviews.evaluation.options import EvaluateOptions, K
 from coviews.evaluation.quality import EXACT
 from coviews.evaluation.task import Labelled, Task, make_task
 from coviews.ops.engine import AREA
@@ -86,9 +86,13 @@ def judge(
     results["classes"] = list(task.classes)
     if test is None:
         results["notes"].append(f"there is no test set: {len(task.test):,} training images are held out as one")
-    if k < options.k:
-        why = f"at most one for every {SHARE} of {len(task.train):,} training images"
-        results["notes"].append(f"kNN asks {k} neighbour{'s' * (k > 1)}, not {options.k}: {why}")
+    if k < (options.k or K):
+        wanted = "" if options.k is None else f", not {options.k}"
+        why = f"{FEW} in small sets, and at most" if options.k is None else "at most"
+        neighbours = f"{k} neighbour{'s' * (k > 1)}{wanted}"
+        results["notes"].append(
+            f"kNN asks {neighbours}: {why} one for every {SHARE} of {len(task.train):,} training images"
+        )
     classify = partial(_classify, task=task, k=k, options=options)
     accuracies, predictions = classify(features, "encoder")
     results |= accuracies | _by_class(task, predictions)

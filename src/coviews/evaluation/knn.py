@@ -14,15 +14,18 @@ from coviews.errors import CoviewsError
 from coviews.evaluation.labels import Labels, accuracy, check_label_array
 from coviews.evaluation.options import TEMPERATURE, K
 
+FEW = 20  # neighbours that vote in a small bank
 SHARE = 25  # usable_k: one neighbour for so many images in the bank
 _CHUNK = 1 << 23  # similarities that are in memory at once
 
 
-def usable_k(k: int, n: int) -> int:
+def usable_k(k: int | None, n: int) -> int:
     """The neighbours that vote in a bank of n images: k, but at most one in 25 of them, and at least one.
 
-    So 200 from 5,000 images on, and 40 of 1,000: more would reach far beyond an image's own class.
+    Without k, the paper's 200 from 5,000 images on, and 20 below: more would reach far beyond an image's own class.
     """
+    if k is None:
+        k = FEW if n < SHARE * K else K
     if k < 1:
         raise CoviewsError(f"k must be at least 1 neighbour, not {k}")
     return max(1, min(k, n // SHARE))

@@ -18,8 +18,9 @@ K, TEMPERATURE = 200, 0.1  # of kNN, as in the paper
 class EvaluateOptions(EncoderOptions):
     """How an encoder is evaluated."""
 
-    k: int = K
-    """Neighbours that vote in kNN; at most one for every 25 images to learn from."""
+    k: Int = None
+    """Neighbours that vote in kNN, at most one for every 25 images to learn from; by default 200, or 20 where there are
+    fewer than 5,000 images."""
     temperature: float = TEMPERATURE
     """Of their vote."""
     whole: bool = False
@@ -45,7 +46,7 @@ class EvaluateOptions(EncoderOptions):
         super().__post_init__()
         for share in self.finetune:
             fraction(share)
-        if self.k < 1:
+        if self.k is not None and self.k < 1:
             raise CoviewsError(f"k must be at least 1 neighbour, not {self.k}")
         if not 0 < self.temperature < math.inf:
             raise CoviewsError(f"the temperature must be above 0, not {self.temperature}")

@@ -55,25 +55,40 @@ def margin(share: float, n: int, z: float = 1.96) -> float:
 
 
 def verdict(results: dict[str, Any]) -> str:
-    """Whether the encoder is better than the baselines, and how exact that is."""
+    """Whether the encoder is better than the baselines by the linear probe and by kNN, and how exact that is."""
     counts = [row["images"] for row in results["per_class"]]
     n, ours = sum(counts), results[MAIN]["accuracy"]
     exact, largest = 100 * margin(ours, n), _percent(max(counts) / n)
     precision = (
         f"An accuracy on {n:,} images is exact to about ± {exact:.1f} points; guessing the largest class: {largest} %."
     )
-    names = {"untrained": "the untrained encoder", "pixels": "raw pixels"}
-    gains = {
-        name: 100 * (ours - results["baselines"][key][MAIN]["accuracy"])
-        for key, name in names.items()
-        if key in results["baselines"]
-    }
-    if not gains:
+    main = _gains(results, MAIN)
+    if not main:
         return precision
+    probe = f"the {MEASURES[MAIN].title}"
+    neighbours = _gains(results, "knn")
+    clear, near = min(main.values()) > exact, not neighbours or min(neighbours.values()) > exact
+    if clear:
+        begin = f"By {probe}" if near else f"A gain by {probe} only:"
+    else:
+        begin = f"No clear gain by {probe}:" if neighbours and near else f"No clear gain: by {probe}"
+    also = f"; by kNN it is {_above_or_below(neighbours)}" if neighbours else ""
+    return f"{begin} it is {_above_or_below(main)}{also}.\n{precision}"
+
+
+def _gains(results: dict[str, Any], measure: str) -> dict[str, float]:
+    """How many points the encoder is above each baseline by a measure."""
+    names = {"untrained": "the untrained encoder", "pixels": "raw pixels"}
+    if measure not in results:
+        return {}
+    ours, baselines = results[measure]["accuracy"], results["baselines"]
+    measured = {key: name for key, name in names.items() if measure in baselines.get(key, {})}
+    return {name: 100 * (ours - baselines[key][measure]["accuracy"]) for key, name in measured.items()}
+
+
+def _above_or_below(gains: dict[str, float]) -> str:
     each = [f"{abs(gain):.1f} points {'above' if gain >= 0 else 'below'} {name}" for name, gain in gains.items()]
-    by = f"the {MEASURES[MAIN].title}"
-    begin = f"By {by}" if min(gains.values()) > exact else f"No clear gain: by {by}"
-    return f"{begin} it is {' and '.join(each)}.\n{precision}"
+    return " and ".join(each)
 
 
 def missing_lines(missing: list[dict[str, str]]) -> list[str]:

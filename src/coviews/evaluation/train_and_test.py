@@ -1,12 +1,13 @@
 """The data of an evaluation: which images are learned from and which are judged, loaded and compared."""
 
 import hashlib
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from coviews.data.formats import held_out_split
 from coviews.data.load import ImageSet, load_images
+from coviews.data.splits import can_judge
 from coviews.encoders.images import own_data
 from coviews.encoders.open import OpenedEncoder
 from coviews.errors import CoviewsError
@@ -26,6 +27,7 @@ class TrainAndTest:
     subset: str | int | None
     subset_seed: int
     of_run: bool  # the data are the run's own
+    beside: bool = False  # the images to judge were found beside the others: used if their labels fit
 
     def load(
         self, size: int | tuple[int, int] | None, channels: int | None, **where: Any
@@ -43,38 +45,44 @@ class TrainAndTest:
             return train, None
         _, height, width, channels = train.images.shape
         where |= {"depth": train.depth, "values": train.values or where.get("values")}  # test images as training images
-        return train, load_images(self.test_data, size=(height, width), channels=channels, **where)
+        test = load_images(self.test_data, size=(height, width), channels=channels, **where)
+        return train, None if self.beside and not can_judge(test, train) else test
 
 
 def choose_data(
     model: OpenedEncoder, settings: PretrainSettings | None, data: Any, test_data: Any, options: EvaluateOptions
 ) -> TrainAndTest:
     """The data that are asked for; without `data`, what the run was trained on and judged by."""
-    if data is not None:
-        return TrainAndTest(data, test_data, options.subset, options.subset_seed or 0, of_run=False)
-    data = own_data(model)
-    assert settings is not None
+    of_run = data is None
+    subset, subset_seed = options.subset, options.subset_seed
+    if of_run:
+        data = own_data(model)
+        assert settings is not None
+        test_data = settings.test_data if test_data is None else test_data
+        subset = settings.subset if subset is None else subset
+        subset_seed = settings.subset_seed if subset_seed is None else subset_seed
+    split = held_out_split(data) if test_data is None else None
     return TrainAndTest(
-        data,
-        settings.test_data if test_data is None else test_data,
-        settings.subset if options.subset is None else options.subset,
-        settings.subset_seed if options.subset_seed is None else options.subset_seed,
-        of_run=True,
+        data, test_data if split is None else split, subset, subset_seed or 0, of_run, beside=split is not None
     )
 
 
-def warn_if_shared(train: ImageSet, test: ImageSet | None) -> None:
-    """Warn where test images are among the training images."""
+def shared_images(train: ImageSet, test: ImageSet | None) -> int:
+    """How many test images are among the training images; 0 where there are too many to look."""
     if test is None or train.images.nbytes + test.images.nbytes > _COMPARED:
-        return
+        return 0
     known = set(_digests(train.images))
-    shared = sum(digest in known for digest in _digests(test.images))
-    if shared:
-        warnings.warn(
-            f"{shared:,} of {len(test):,} test images are among the training images, to the last pixel: accuracies "
-            "will be too high",
-            stacklevel=3,
-        )
+    return sum(digest in known for digest in _digests(test.images))
+
+
+def shared_text(shared: int, tested: int) -> str:
+    """What is said of test images that are among the training images; empty if there are none."""
+    if not shared:
+        return ""
+    return (
+        f"{shared:,} of {tested:,} test images are among the training images, to the last pixel: accuracies will be "
+        "too high"
+    )
 
 
 def data_label(data: Any) -> str:

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core.event import Listener, install_listener
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -36,6 +37,7 @@ def make_views(
     plan: Plan,
     *,
     fill: Fill = None,
+    outside: Fill = None,
     threads: int | None = None,
     out: Images | None = None,
 ) -> Images:
@@ -45,6 +47,7 @@ def make_views(
         images: (B, H, W) or (B, H, W, C) with 1 to 16 channels, uint8 or uint16.
         plan: what is done to each view, see `Plan.draw`; all views have one size.
         fill: the colour of a cutout, a value for each channel, best the data set's mean; grey if None.
+        outside: the colour that rotations, shears and translations bring in from outside the image; black if None.
         threads: how many threads work; all cores if None. The result does not depend on it.
         out: where to write the views, to save the allocation.
     """
@@ -66,7 +69,7 @@ def make_views(
     task = functools.partial(
         _run, batch, views.reshape(items, -1), plan.ops.reshape(items, -1), plan.levels.reshape(items, -1),
         plan.spots.reshape(items, -1), plan.boxes.reshape(items, 4), _orientations(plan),
-        space_.parameters(h, w), *_kernels(space_, batch.dtype), _LAYOUT, _colour(fill, batch),
+        space_.parameters(h, w), *_kernels(space_, batch.dtype), _LAYOUT, _colours(fill, outside, batch),
         space_.identity, plan.views, *plan.sizes[0], resample.rows_first((h, w), plan.sizes[0]),
     )  # fmt: skip
     parts = itertools.pairwise(bounds)  # each worker takes the next part when it is free
@@ -83,7 +86,9 @@ def make_views(
     return views
 
 
-def make_view_groups(images: Images, plan: Plan, *, fill: Fill = None, threads: int | None = None) -> list[Images]:
+def make_view_groups(
+    images: Images, plan: Plan, *, fill: Fill = None, outside: Fill = None, threads: int | None = None
+) -> list[Images]:
     """Carry a plan of views of several sizes out: an array (B, V, height, width, C) for each run of views of one size.
 
     The arguments are those of `make_views`.
@@ -91,7 +96,7 @@ def make_view_groups(images: Images, plan: Plan, *, fill: Fill = None, threads: 
     starts = [v for v in range(plan.views) if v == 0 or plan.sizes[v] != plan.sizes[v - 1]]
     ends = [*starts[1:], plan.views]
     return [
-        make_views(images, plan.of_views(first, last), fill=fill, threads=threads)
+        make_views(images, plan.of_views(first, last), fill=fill, outside=outside, threads=threads)
         for first, last in zip(starts, ends, strict=True)
     ]
 
@@ -135,6 +140,7 @@ def apply_op(
     space_name: str = STANDARD,
     place: tuple[float, float] = (0.5, 0.5),
     fill: Fill = None,
+    outside: Fill = None,
 ) -> Images:
     """Apply one operation to one image (H, W) or (H, W, C), uint8 or uint16.
 
@@ -145,6 +151,7 @@ def apply_op(
         space_name: the space that says what the levels mean.
         place: where the middle of a cutout is, as shares of width and height.
         fill: the colour of a cutout; grey if None.
+        outside: the colour outside the image; black if None.
     """
     operations = space(space_name)
     op = operations.index(name)
@@ -157,7 +164,7 @@ def apply_op(
     slots = np.zeros(SLOTS)
     slots[:PARAMETERS] = operations.parameters(h, w)[op, level]
     slots[PLACE:FILL] = place
-    slots[FILL:] = _colour(fill, batch)
+    slots[FILL:] = _colours(fill, outside, batch)
     result = np.empty_like(batch)
     _call_one(batch, result, _kernels(operations, batch.dtype)[0][op], slots)
     return result.reshape(image.shape)
@@ -188,14 +195,17 @@ def _output(out: Images | None, shape: tuple[int, ...], batch: Images) -> Images
     return out
 
 
-def _colour(fill: Fill, batch: Images) -> NDArray[np.float64]:
-    """A value for each of the most channels there can be."""
+def _colours(fill: Fill, outside: Fill, batch: Images) -> NDArray[np.float64]:
+    """The colour of a cutout and that outside the image, for each of the most channels there can be."""
     c, limit = batch.shape[3], value_limit(batch)
-    colour = np.full(c, (limit + 1) // 2, np.float64) if fill is None else np.asarray(fill, np.float64)
-    whole = (colour >= 0) & (colour <= limit) & (colour == np.floor(colour))
-    if colour.shape not in [(c,)] + [(3,)] * (c == 1) or not whole.all():  # grey may be given as a colour
-        raise CoviewsError(f"fill must be {c} whole numbers of 0..{limit}, one for each channel, not {fill}")
-    return np.concatenate([colour, np.zeros(CHANNELS - len(colour))])
+    grey, slots = np.full(c, (limit + 1) // 2), np.zeros((2, CHANNELS))
+    for row, name, given, default in ((0, "fill", fill, grey), (1, "outside", outside, np.zeros(c))):
+        colour = np.asarray(default if given is None else given, np.float64)
+        whole = (colour >= 0) & (colour <= limit) & (colour == np.floor(colour))
+        if colour.shape not in [(c,)] + [(3,)] * (c == 1) or not whole.all():  # grey may be given as a colour
+            raise CoviewsError(f"{name} must be {c} whole numbers of 0..{limit}, one for each channel, not {given}")
+        slots[row, : len(colour)] = colour
+    return slots.reshape(-1)
 
 
 def _cores() -> int:
@@ -249,17 +259,11 @@ def _address(kernel: Callable[..., None], dtype: np.dtype[Any] = BYTES) -> int:
 def _kernels(operations: Space, dtype: np.dtype[Any]) -> tuple[Any, ...]:
     """Addresses of the kernels and of those that write tables, which operations are pointwise, lookup and crop.
 
-    All is compiled or loaded from the disk, with a message if that takes more than a second. An operation that is
-    pointwise or has a table, and the pointwise ones after it, are one lookup.
+    All is loaded from the disk or compiled; if compiling takes more than a second, a message says so. An operation
+    that is pointwise or has a table, and the pointwise ones after it, are one lookup.
     """
-
-    def announce() -> None:
-        print("coviews: compiling the image kernels, once on this machine ...", file=sys.stderr, flush=True)
-
-    timer = threading.Timer(1.0, announce)
-    timer.daemon = True
-    timer.start()
-    try:
+    announcement = _Announcement()
+    with install_listener("numba:run_pass", announcement):
         chains = CHAINS and dtype == BYTES
         rows = [row if row.fits(1, dtype) else None for row in operations.rows]
         addresses = np.array([_address(row.kernel, dtype) if row else 0 for row in rows], np.int64)
@@ -272,12 +276,30 @@ def _kernels(operations: Space, dtype: np.dtype[Any]) -> tuple[Any, ...]:
             array.flags.writeable = False  # as the arrays of a plan are
         _run(
             pixel, view, identity, identity, spots, box, np.zeros((1, 3), np.int8), np.zeros((1, 1, PARAMETERS)),
-            *kernels, _LAYOUT, np.zeros(CHANNELS), operations.identity, 1, 1, 1, False, 0, 1,
+            *kernels, _LAYOUT, np.zeros(2 * CHANNELS), operations.identity, 1, 1, 1, False, 0, 1,
         )  # fmt: skip
         _call_one(pixel, pixel.copy(), addresses[operations.identity], np.zeros(SLOTS))
-    finally:
-        timer.cancel()
+    announcement.timer.cancel()
     return kernels
+
+
+class _Announcement(Listener):
+    """Says that kernels are compiled once the compiler has worked for a second; loading them starts no compiler."""
+
+    def __init__(self) -> None:
+        self.timer = threading.Timer(1.0, self._say)
+        self.timer.daemon = True
+
+    def on_start(self, event: Any) -> None:
+        """A step of the compiler begins."""
+        if self.timer.ident is None:
+            self.timer.start()
+
+    def on_end(self, event: Any) -> None:
+        """A step of the compiler has ended."""
+
+    def _say(self) -> None:
+        print("coviews: compiling the image kernels, once on this machine ...", file=sys.stderr, flush=True)
 
 
 def _call_kernel(typingctx: Any, address: Any, src: Any, dst: Any, h: Any, w: Any, c: Any, p: Any) -> Any:

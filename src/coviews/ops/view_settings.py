@@ -13,6 +13,9 @@ from coviews.ops.plan import Plan, Size
 if TYPE_CHECKING:
     from coviews.policies.subpolicy import Subpolicies, ViewSource
 
+OUTSIDE = ("black", "mean", "border")  # what can be outside an image
+_SAMPLED = 1000  # images whose borders are looked at
+
 
 class ViewKeywords(TypedDict, total=False):
     """The fields of `ViewSettings`."""
@@ -35,6 +38,8 @@ class ViewSettings:
     """The height and width of each view; those of the image if empty."""
     fill: tuple[int, ...] | None = None
     """The colour of a cutout, a value for each channel; the mean of the data set is a good choice. Grey if None."""
+    outside: tuple[int, ...] | None = None
+    """The colour that rotations, shears and translations bring in from outside the image; black if None."""
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
     """The mean of each channel in 0..1, for the normalisation."""
     std: tuple[float, ...] = (0.25, 0.25, 0.25)
@@ -57,8 +62,21 @@ class ViewSettings:
 
     def make(self, images: Images, plan: Plan) -> Images:
         """The views of a plan in which all have one size: (B, V, height, width, C)."""
-        return make_views(images, plan, fill=self.fill, threads=self.threads)
+        return make_views(images, plan, fill=self.fill, outside=self.outside, threads=self.threads)
 
     def make_groups(self, images: Images, plan: Plan) -> list[Images]:
         """The views of a plan, an array for each run of views of one size."""
-        return make_view_groups(images, plan, fill=self.fill, threads=self.threads)
+        return make_view_groups(images, plan, fill=self.fill, outside=self.outside, threads=self.threads)
+
+
+def outside_colour(images: Images, name: str) -> tuple[int, ...] | None:
+    """The colour outside images (N, H, W, C): black (None), their mean, or the median of their borders."""
+    if name == "black":
+        return None
+    if name == "mean":
+        mean, _ = channel_statistics(images)
+        return tuple(round(value_limit(images) * m) for m in mean)
+    some = images[np.arange(min(len(images), _SAMPLED)) * len(images) // min(len(images), _SAMPLED)]
+    sides = [some[:, 0], some[:, -1], some[:, :, 0], some[:, :, -1]]
+    pixels = np.concatenate([side.reshape(-1, some.shape[3]) for side in sides])
+    return tuple(int(value) for value in np.median(pixels, axis=0))

@@ -15,6 +15,7 @@ from coviews.data.shown_channels import Shown, shown_channels, shown_text
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
 from coviews.ops.plan import Plan
+from coviews.ops.view_settings import outside_colour
 from coviews.pictures.drawing import as_picture
 from coviews.pictures.view_sheet import view_steps
 from coviews.policies.fixed import fitted_source
@@ -135,7 +136,7 @@ def make_pairs(
     plan = Plan.draw(source, len(images), (height, width), generator, settings.placement).of_views(0, 2)
     if settings.view_sizes:
         plan = plan.at_size(settings.view_sizes[0])
-    return make_views(images, plan, fill=fill), plan
+    return make_views(images, plan, fill=fill, outside=outside_colour(images, settings.fill)), plan
 
 
 def pair_pictures(views: NDArray[Any], plan: Plan, shown: Shown | None = None) -> list[list[Picture]]:

@@ -76,7 +76,8 @@ def run_page(
     sections.append(Section("settings", "Settings", "Settings", body, about))
 
     warned = [f"epoch {r.get('epoch', '?')}: {r.get('text', '')}" for r in run.of_kind("warning")]
-    top = render("run_summary.html", facts=facts(run), missing=run.missing, warnings=warned)
+    check = str(run.check.get("sentence", ""))
+    top = render("run_summary.html", facts=facts(run), check=check, missing=run.missing, warnings=warned)
     charts = [*training, *policies, *queues, *(frames[-1].charts if frames else []), *searches, *confusion]
     frame_data = [
         {

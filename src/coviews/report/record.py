@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from coviews.boundary.json_text import json_lines
+from coviews.boundary.json_text import json_lines, read_json
 from coviews.boundary.regular import read_bounded
 from coviews.boundary.yaml_text import LARGEST, parse_yaml
 from coviews.errors import CoviewsError
@@ -22,6 +22,7 @@ from coviews.searching.measures import SearchMeasure
 Record = dict[str, Any]
 
 _MOST = 80  # policies that are shown: more cannot be told apart in a chart, and each takes a moment
+CHECK = "check.json"  # what `coviews check` found, in the run's folder
 _KINDS = ("start", "look", "epoch", "search", "warning")
 
 
@@ -44,6 +45,14 @@ class RunRecord:
     def name(self) -> str:
         """The name of the folder."""
         return self.path.resolve().name
+
+    @cached_property
+    def check(self) -> Record:
+        """What `coviews check` found; empty if it was not run."""
+        try:
+            return read_json(self.path / CHECK, dict[str, Any], most=LARGEST)
+        except CoviewsError:
+            return {}
 
     @cached_property
     def start(self) -> Record:

@@ -22,7 +22,7 @@ from coviews.runs.settings_file import read_settings, settings_yaml
 FORMAT = 3  # of the checkpoint; goes up when one version would misread another's
 # all that a run writes: what --overwrite may delete
 _OURS = ("config.yaml", "metrics.jsonl", "broken.txt", "checkpoints", "policies", "tensorboard", "encoder.safetensors",
-         "report.html", "evaluations.jsonl", ".evaluations.jsonl.lock", ".lock")  # fmt: skip
+         "report.html", "check.json", "evaluations.jsonl", ".evaluations.jsonl.lock", ".lock")  # fmt: skip
 CHOICE = "choice"  # what `pretrain --views choose` writes there before the run begins; it stays
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Unpack
 import tyro
 
 from coviews.console.option_types import SettingsKeywords
-from coviews.console.options import Number, Text
+from coviews.console.options import Int, Number, Text
 from coviews.data.formats import data_help
 from coviews.data.levels import MAX_PIXELS
 from coviews.errors import CoviewsError, unknown
@@ -16,15 +16,15 @@ from coviews.methods.keeping import KeepSettings
 from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
 from coviews.ops.operations import PixelType
-from coviews.ops.placement import CROPS, Placement
-from coviews.ops.space import SPACES, STANDARD, standard_space
+from coviews.ops.placement import Placement
+from coviews.ops.space import STANDARD, standard_space
 from coviews.policies.factors import FAMILIES, OPERATIONS, RECIPE, Family, is_family, named_family, with_locks
 from coviews.policies.fixed import FIXED, ViewSourceKeywords, takes_option, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.leaves import changed_leaves, differing_leaves
-from coviews.runs.settings_checks import check_hard_views, check_numbers, check_search, check_views
+from coviews.runs.settings_checks import check_hard_views, check_names, check_numbers, check_search, check_views
 from coviews.searching.loss_table import TableSettings
 from coviews.searching.settings import SearchSettings
 
@@ -33,7 +33,6 @@ LEAST_LOCAL = 8  # pixels a side, where the size of local views is not given
 VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
 DEFAULT_VIEWS = "recipe"  # the best on average without labels, see docs/results.md
 CHOOSE = "choose"  # views that `coviews pretrain` chooses before it trains
-ACCELERATORS, PRECISIONS = ("auto", "cpu", "cuda", "mps"), ("32-true", "16-mixed", "bf16-mixed")
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
 # the choices of a placement, and what the options for them are called
 _PLACEMENT = {"crop": "crop", "area": "crop_area", **{n: n for n in ("flip", "flip_vertical", "quarter_turns")}}
@@ -58,7 +57,10 @@ class PretrainSettings:
     """The run's folder; by default runs/<data>-<views>-<time>."""
 
     size: int | None = None
-    """The side of the images in pixels, if not their own."""
+    """The side of the images in pixels; by default their own, as far as --max-side allows."""
+    max_side: int | None = None
+    """Where no --size is given, larger images are scaled down to so many pixels of their longer side; by default
+    128 on a CPU and 224 on a GPU."""
     channels: int | None = None
     """1 for grey, 3 for colour; otherwise grey only if all images are. Other channels, up to 16, stay."""
     depth: int | None = None
@@ -129,6 +131,9 @@ class PretrainSettings:
     """Operations that never occur, such as Invert,Solarize."""
     cap: Text = None
     """The strongest value of operations: Rotate=10,Brightness=1.2 allows -10 to 10 degrees and 0.8 to 1.2."""
+    fill: str = "black"
+    """The colour that rotations, shears and translations bring in from outside the image: black, mean (that of all
+    images) or border (that of most pixels at the images' borders)."""
     view_size: int | None = None
     """The side of the views in pixels, if not that of the stored images (--size)."""
     views_global: int = 2
@@ -155,8 +160,9 @@ class PretrainSettings:
     seed: int = 0
     """Everything that is drawn comes from it: the same seed gives the same run."""
 
-    warmup_epochs: int = 10
-    """Epochs before views are learned: with those of the prior by table, with random ones by ppo."""
+    warmup_epochs: Int = None
+    """Epochs before views are learned: with those of the prior by table, with random ones by ppo. By default 10, but at
+    most a tenth of all."""
     queue_size: int = 4
     """The most recent policies that make the views."""
     queue_p: float = 0.6
@@ -193,14 +199,7 @@ class PretrainSettings:
     """Threads that make views; all cores if none. The result does not depend on it."""
 
     def __post_init__(self) -> None:
-        for name, value, valid in (
-            ("space", self.space_name, SPACES),
-            ("crop", self.crop or CROPS[0], CROPS),
-            ("accelerator", self.accelerator, ACCELERATORS),
-            ("precision", self.precision, PRECISIONS),
-        ):
-            if value not in valid:
-                raise unknown(name, value, valid)
+        check_names(self)
         if self.views not in VIEWS and not self.views.endswith(".safetensors"):
             if not is_family(self.views) and self.views != CHOOSE:
                 raise unknown("view source", self.views, [*VIEWS, *FAMILIES, CHOOSE])
@@ -211,10 +210,6 @@ class PretrainSettings:
         self.keeping  # noqa: B018 - it is checked when made
         self._check_limits()
         self.method.check_batch(self.batch_size)
-        if self.batch_size % (self.devices * self.num_nodes):
-            raise CoviewsError(
-                f"--batch-size {self.batch_size} cannot be shared evenly among {self.devices * self.num_nodes} devices"
-            )
         if self.learns_views:
             check_search(self)
 
@@ -248,6 +243,12 @@ class PretrainSettings:
         if self._takes_space:
             return self.space or STANDARD
         return self.search.first_source if self.family is None else OPERATIONS
+
+    @property
+    def warmup(self) -> int:
+        """Epochs before views are learned."""
+        default = min(10, max(1, self.epochs // 10), self.epochs - 1)
+        return default if self.warmup_epochs is None else self.warmup_epochs
 
     def for_images(self, channels: int, dtype: PixelType) -> "PretrainSettings":
         """The same with the default space for such images, if no other space is chosen."""
@@ -343,7 +344,7 @@ class PretrainSettings:
 
     def searches_at(self, epoch: int) -> bool:
         """Whether a search comes before this epoch, counted from 1."""
-        return self.learns_views and self.search.due(epoch - self.warmup_epochs - 1)
+        return self.learns_views and self.search.due(epoch - self.warmup - 1)
 
     @property
     def searches(self) -> int:
@@ -377,7 +378,7 @@ class PretrainSettings:
                 named = {"hard_source" if self.views == "hardviews" else "views": family.text}
         return dataclasses.replace(
             self, space=self.space_name, crop=p.crop, crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical,
-            quarter_turns=p.quarter_turns, **named,
+            quarter_turns=p.quarter_turns, warmup_epochs=self.warmup, **named,
         )  # fmt: skip
 
 

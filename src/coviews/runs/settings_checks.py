@@ -8,7 +8,9 @@ from coviews.data.shown_channels import check_shown
 from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS
 from coviews.ops.images import LARGEST
-from coviews.ops.placement import AREA
+from coviews.ops.placement import AREA, CROPS
+from coviews.ops.space import SPACES
+from coviews.ops.view_settings import OUTSIDE
 from coviews.policies.factors import FAMILIES, is_family, named_family
 from coviews.policies.fixed import FIXED, takes_option
 from coviews.searching.known import SEARCHES
@@ -17,6 +19,7 @@ from coviews.searching.settings import SearchSettings
 if TYPE_CHECKING:
     from coviews.runs.settings import PretrainSettings
 
+ACCELERATORS, PRECISIONS = ("auto", "cpu", "cuda", "mps"), ("32-true", "16-mixed", "bf16-mixed")
 _MANY = 1_000_000
 # the least and the largest value of each whole number
 _RANGES = {
@@ -25,11 +28,24 @@ _RANGES = {
     "keep_every": (0, _MANY), "devices": (1, 1024), "num_nodes": (1, 100_000), "seed": (0, 2**63 - 1),
     "subset_seed": (0, 2**63 - 1), "magnitude": (0, 30), "size": (1, LARGEST), "threads": (1, 4096),
     "view_size": (1, LARGEST), "views_global": (1, 64), "views_local": (0, 64), "local_size": (1, LARGEST),
-    "max_pixels": (1, 10**10),
+    "max_pixels": (1, 10**10), "max_side": (1, LARGEST),
 }  # fmt: skip
 _LARGEST_LR = 1e4
 _LARGEST_DECAY = 1e4
 _LONGEST = 1e9  # seconds
+
+
+def check_names(settings: "PretrainSettings") -> None:
+    """An error for a name that does not exist."""
+    for name, value, valid in (
+        ("space", settings.space_name, SPACES),
+        ("crop", settings.crop or CROPS[0], CROPS),
+        ("fill", settings.fill, OUTSIDE),
+        ("accelerator", settings.accelerator, ACCELERATORS),
+        ("precision", settings.precision, PRECISIONS),
+    ):
+        if value not in valid:
+            raise unknown(name, value, valid)
 
 
 def check_numbers(settings: "PretrainSettings") -> None:
@@ -38,6 +54,9 @@ def check_numbers(settings: "PretrainSettings") -> None:
         value = getattr(settings, name)
         if value is not None and (type(value) is not int or not low <= value <= high):
             raise CoviewsError(f"{flag(name)} must be a whole number from {low} to {high}, not {value!r}")
+    devices = settings.devices * settings.num_nodes
+    if settings.batch_size % devices:
+        raise CoviewsError(f"--batch-size {settings.batch_size} cannot be shared evenly among {devices} devices")
     check_channels(settings.channels)
     check_depth_and_frames(settings.depth, settings.frames)
     check_shown(settings.show_channels)
@@ -112,8 +131,8 @@ def check_search(settings: "PretrainSettings") -> None:
             f"--search {settings.search.name} learns from training's own losses, and those of {settings.method.name} "
             f"do not reveal how hard a pair is: use --search {' or '.join(usable)}, or --method {' or '.join(methods)}"
         )
-    if settings.epochs <= settings.warmup_epochs:
+    if settings.epochs <= settings.warmup:
         raise CoviewsError(
-            f"{settings.epochs} epochs with {settings.warmup_epochs} of warm-up leave none for a search: "
+            f"{settings.epochs} epochs with {settings.warmup} of warm-up leave none for a search: "
             "give more --epochs or fewer --warmup-epochs"
         )

@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from coviews.console.progress import Display, duration
+from coviews.data.colours import has_colour
 from coviews.data.load import ImageSet
+from coviews.evaluation.text_tables import clean
 from coviews.ops.view_settings import ViewSettings
 from coviews.policies.factors import FAMILIES
 from coviews.policies.learned import AnyPolicy
@@ -18,6 +20,8 @@ from coviews.searching.contract import SearchReport
 from coviews.training.clock import Pace
 from coviews.training.monitor import collapse_warning
 from coviews.training.trackers import Trackers
+
+_CLASSES = 8  # that are named on the console
 
 
 class Journal:
@@ -53,12 +57,27 @@ class Journal:
         colours = {1: "grey", 3: "in colour"}.get(channels, f"{channels} channels")
         deep = f", {images.depth} bits" if images.depth > 8 else ""
         self.display.line(f"{s.data}: {n:,} images of {height} x {width}, {colours}{deep}")
+        if images.classes:
+            names = ", ".join(clean(name) for name in images.classes[:_CLASSES])
+            more = ", ..." if len(images.classes) > _CLASSES else ""
+            self.display.line(f"{len(images.classes)} classes, for the looks at the encoder only: {names}{more}")
         self.display.line(
             f"{s.method.name} on {s.encoder} ({parameters / 1e6:.1f} M parameters), {s.views} views, "
             f"{s.epochs} epochs of {steps} steps{searches} -> {self.run.path}"
         )
+        if channels in (1, 3) and s.forbid and not has_colour(images):
+            self.display.line(f"the images are grey: their views never have {s.forbid.replace(',', ', ')}")
         if left_out:
             self.display.line(f"left out, because such images do not allow them: {', '.join(left_out)}")
+
+    def extension(self, epoch: int, before: int, rate: float, old_rate: float) -> None:
+        """A run got more epochs: from which number, and the learning rate now and as it was."""
+        epochs = self.settings.epochs
+        self.run.log({"kind": "extension", "epoch": epoch, "from": before, "to": epochs, "lr": rate})
+        self.display.line(
+            f"extended from {before} to {epochs} epochs: from here on the learning rate is that of a run of {epochs} "
+            f"epochs, {rate:.4f} now (it was {old_rate:.4f}) and falling as a cosine to 0"
+        )
 
     def step(self, epoch: int, step: int, steps: int, loss: float, pace: Pace) -> None:
         """Move the live line."""
@@ -124,6 +143,9 @@ class Journal:
         self.trackers({f"encoder/{name}": value for name, value in quality.items()}, epoch)
         shown = f"kNN {quality['knn']:.1f} % · " if "knn" in quality else ""
         self.display.line(f"epoch {epoch}: {shown}RankMe {quality['rankme']:.1f}")
+        collapse = collapse_warning(quality["spread"], quality["rankme"])
+        if collapse and epoch:  # an encoder that has not begun to learn may look like this
+            self.warn(epoch, f"epoch {epoch}: {collapse}")
 
     def warn(self, epoch: int, text: str) -> None:
         """Tell the user, and keep it with the run."""

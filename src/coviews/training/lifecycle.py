@@ -14,9 +14,15 @@ from coviews.policies.learned import AnyPolicy
 from coviews.report.write import write_report
 from coviews.runs.folder import Run
 from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings_file import settings_yaml
+from coviews.training.check import check
+from coviews.training.estimate import estimate_text, expected_seconds, trial_pace
 from coviews.training.journal import Journal
+from coviews.training.schedule import learning_rate
 from coviews.training.state import Training
 from coviews.training.trackers import check_trackers
+
+SHORT = 60  # seconds up to which nobody asks how long a run will take
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,7 @@ def begin(t: Training, resume: Path | None, overwrite: bool) -> None:
     if resume is not None:
         where = f"epoch {t.epoch}, step {t.step}" if t.epoch <= s.epochs else "its end"
         t.display.line(f"continuing {resume} at {where}")
+        _extend(t)
     if state is None:
         parameters = sum(p.numel() for p in t.bare.encoder.parameters())
         t.journal.start(
@@ -63,6 +70,34 @@ def begin(t: Training, resume: Path | None, overwrite: bool) -> None:
         if t.images.broken and writes:
             lines = "".join(f"{name}\t{why}\n" for name, why in t.images.broken)
             write_whole(t.run.path / "broken.txt", lines.encode(errors="replace"))
+        _say_estimate(t)
+
+
+def _extend(t: Training) -> None:
+    """Note that a run gets more epochs than it had, and say what becomes of its learning rate."""
+    s, before = t.settings, t.run.settings
+    if s.epochs <= before.epochs:
+        return
+    steps, done = t.batches.steps, (t.epoch - 1) * t.batches.steps + t.step
+    rate, old_rate = learning_rate(s, done, steps), learning_rate(before, min(done, before.epochs * steps), steps)
+    t.journal.extension(t.epoch, before.epochs, rate, old_rate)
+    if t.run.writes:
+        t.run.encoder.unlink(missing_ok=True)  # its weights are in the checkpoint, and the run is unfinished
+        write_whole(t.run.path / "config.yaml", settings_yaml(s).encode())
+
+
+def _say_estimate(t: Training) -> None:
+    """How long the run will take, from one trial step; on the CPU, where that may be very long."""
+    if not t.display.enabled or t.fabric.device.type != "cpu" or t.ranks.count > 1:
+        return
+    t.display.update("trying one step", 0, 1, "")
+    try:
+        pace = trial_pace(t.settings, t.images, t.bare)
+    except Exception:  # a module of the user's may not allow a copy; no estimate is worth an error
+        return
+    seconds = expected_seconds(t.settings, pace, len(t.images), 0 if t.test is None else len(t.test))
+    if seconds >= SHORT:
+        t.display.line(estimate_text(t.settings, t.images, seconds))
 
 
 def finish(t: Training) -> Pretrained:
@@ -80,6 +115,9 @@ def finish(t: Training) -> Pretrained:
             depth=t.images.depth,
             values=t.images.values,
         )
+        if s.knn_every:
+            t.display.update("checking the encoder", 0, 1, "")
+            t.display.line(check(t.run.path, t.images, encoder=t.bare.encoder, progress=False).sentence)
         if s.report:
             t.display.update("writing the report", 0, 1, "")
             try:

@@ -48,7 +48,7 @@ def pretrain(
             taken, with the small encoder (the settings "demo").
         encoder: a name, or a module of your own that gives a vector for each image.
         settings: what `options` change; the defaults of PretrainSettings if none.
-        resume: the folder of a run to continue; nothing but where and how it is computed may be changed.
+        resume: the folder of a run to continue; only where and how it is computed may be changed, and more `epochs`.
         overwrite: replace a run that is in `out`.
         progress: show what is going on.
         options: fields of `PretrainSettings`, and options of the method.
@@ -70,11 +70,11 @@ def pretrain(
         # where there is a checkpoint, the weights are in it
         start = settings.replaced(init_from=None) if has_checkpoint else settings
         try:
-            training = Training(start, fabric, display, images, module)
+            training = Training(start, fabric, display, images, module, resumed=folder is not None)
             training.settings = training.settings.replaced(init_from=settings.init_from)
             try:
                 begin(training, folder, overwrite)
-                with listening(training.stop_request):
+                with listening(training.stop_request, display.line):
                     train(training)
                     return finish(training)
             finally:

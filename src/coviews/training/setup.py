@@ -12,17 +12,24 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from coviews.data.cache import memory_for_images
+from coviews.data.colours import has_colour
+from coviews.data.formats import held_out_split
 from coviews.data.load import ImageSet, load_images
+from coviews.data.near_constant import near_constant_note
 from coviews.data.shown_channels import shown_channels
+from coviews.data.splits import can_judge
 from coviews.errors import CoviewsError
+from coviews.ops.operations import OPS
+from coviews.policies.factors import FAMILIES
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.folder import Run
 from coviews.runs.presets import PRESETS
-from coviews.runs.settings import CHOOSE, FROM_PYTHON, PretrainSettings
+from coviews.runs.settings import CHOOSE, FROM_PYTHON, VIEWS, PretrainSettings
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+CPU_SIZE, GPU_SIZE = 128, 224  # pixels of the longer side that larger images are scaled down to
 _PER_CORE = 8  # processes, at most
 _PATIENCE = 180.0  # seconds that all processes of a machine have to start in
 BROKEN = 0.01  # a larger share of unreadable images ends the run before it begins
@@ -31,23 +38,55 @@ BROKEN = 0.01  # a larger share of unreadable images ends the run before it begi
 def final_settings(
     settings: PretrainSettings | None, resume: Path | None, changes: dict[str, Any], *, demo: bool
 ) -> PretrainSettings:
-    """The settings of a run that starts, or of one that is continued, where only those of the machine may change."""
+    """The settings of a run that starts, or of one that is continued, where only those of the machine may change.
+
+    A run that is continued may get more epochs.
+    """
     if resume is None:
         new = (settings or (PRESETS["demo"] if demo else PretrainSettings())).replaced(**changes)
         if new.views == CHOOSE:
             raise CoviewsError(
                 "views='choose' is for the command line: call coviews.choose(data) first, and give its file as views"
             )
-        return new
+        return with_max_side(new)
     before = Run.open(resume, writes=False).settings
     now = (settings or before).replaced(**changes, out=resume)
+    for name in ("max_side", "warmup_epochs", "forbid"):  # chosen by its machine, its first epochs, its images
+        if getattr(now, name) is None:
+            now = now.replaced(**{name: getattr(before, name)})
     if now.space is None and before.space == "channels":  # the default for its images
         now = now.replaced(space=before.space)
     for name, (old, new) in before.differences(now).items():
+        if name == "epochs":
+            if new > old:
+                continue
+            raise CoviewsError(f"the run {resume} has {old} epochs: more --epochs extend it, fewer are not possible")
         raise CoviewsError(
             f"the run {resume} has another {name} ({old!r}, not {new!r}): continue it as it is, or start a new one"
         )
     return now
+
+
+def with_max_side(settings: PretrainSettings) -> PretrainSettings:
+    """The same with the size that images have at most on this machine, unless a size is chosen."""
+    s = settings
+    if s.size is not None or s.max_side is not None:
+        return s
+    has_gpu = torch.cuda.is_available() or torch.backends.mps.is_available()
+    on_gpu = s.accelerator in ("cuda", "mps") or (s.accelerator == "auto" and has_gpu)
+    return s.replaced(max_side=GPU_SIZE if on_gpu else CPU_SIZE)
+
+
+def without_colour(settings: PretrainSettings, images: ImageSet) -> PretrainSettings:
+    """The same without operations that change only colours, where images are grey and no limits are given."""
+    s = settings
+    named = s.views in VIEWS or s.views in FAMILIES
+    if not named or s.matters or s.ignores or s.forbid or s.cap or has_colour(images):
+        return s
+    try:
+        return s.replaced(forbid=",".join(name for name, op in OPS.items() if op.needs_rgb and not op.variant_of))
+    except CoviewsError:  # nothing else would be left to these views
+        return s
 
 
 def name_of_data(data: Any) -> str:
@@ -120,19 +159,26 @@ def load_data(settings: PretrainSettings, data: Any, ranks: int, progress: bool)
     }  # fmt: skip
     images = load_images(
         data, size=s.size, channels=s.channels, subset=s.subset, subset_seed=s.subset_seed, max_broken=BROKEN,
-        depth=s.depth, **where,
+        depth=s.depth, max_side=s.max_side, **where,
     )  # fmt: skip
     shown_channels(s.show_channels, images.images.shape[3])  # an error now rather than in the report
     _check_data(s, images)
-    if s.test_data is None:
+    note = near_constant_note(images)
+    if note is not None:
+        warnings.warn(note, stacklevel=2)
+    beside = held_out_split(data) if s.test_data is None and images.labels is not None else None
+    test_data = s.test_data if beside is None else beside
+    if test_data is None:
         return images, None
     if images.labels is None:
         raise CoviewsError(f"--test-data needs training images with labels, and {s.data} has none")
     _, height, width, channels = images.images.shape
     test = load_images(
-        s.test_data, size=(height, width), channels=channels, max_broken=BROKEN, depth=images.depth,
+        test_data, size=(height, width), channels=channels, max_broken=BROKEN, depth=images.depth,
         values=images.values, **where,
     )  # fmt: skip
+    if beside is not None:
+        return images, test if can_judge(test, images) else None
     if test.labels is None:
         raise CoviewsError(f"--test-data {s.test_data} has no labels")
     return images, test

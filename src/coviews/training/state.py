@@ -19,7 +19,7 @@ from coviews.errors import CoviewsError
 from coviews.methods.method import Method
 from coviews.ops.plan import Plan
 from coviews.ops.space import space
-from coviews.ops.view_settings import ViewSettings
+from coviews.ops.view_settings import ViewSettings, outside_colour
 from coviews.policies.fixed import fitted_source, operations_left_out
 from coviews.policies.learned import AnyPolicy, load_policy
 from coviews.policies.queue import PolicyQueue
@@ -37,7 +37,7 @@ from coviews.training.keeping import REFERENCE, Keeping
 from coviews.training.monitor import Monitor
 from coviews.training.pair_losses import PairLosses
 from coviews.training.ranks import Ranks
-from coviews.training.setup import first_source, load_data
+from coviews.training.setup import first_source, load_data, without_colour
 from coviews.training.signals import Stopped, StopRequest
 
 SEARCH, KEEPING = 3, 5  # streams of random numbers, besides those of the batches and of dropout
@@ -53,8 +53,9 @@ class Training:
     journal: Journal
 
     def __init__(
-        self, settings: PretrainSettings, fabric: Fabric, display: Display, data: Any, module: nn.Module | None
-    ) -> None:
+        self, settings: PretrainSettings, fabric: Fabric, display: Display, data: Any, module: nn.Module | None,
+        *, resumed: bool = False,
+    ) -> None:  # fmt: skip
         self.fabric, self.display, self.module = fabric, display, module
         self.stop_request = StopRequest()
         self.closing = contextlib.ExitStack()  # what is to be closed at the end
@@ -66,12 +67,15 @@ class Training:
         self.loading_warnings = [str(warning.message) for warning in caught]  # kept until there is a run to tell them
         _, height, width, channels = self.images.images.shape
         pixels = self.images.images.dtype
+        if not resumed:  # a run goes on as it began
+            settings = without_colour(settings, self.images)
         self.settings = settings = settings.for_images(channels, pixels)
         given_source = first_source(settings)
         self.first_source = fitted_source(given_source, channels, pixels)
         self.views = ViewSettings.of(
-            self.images.images, placement=settings.placement, sizes=settings.view_sizes, threads=settings.threads
-        )
+            self.images.images, placement=settings.placement, sizes=settings.view_sizes, threads=settings.threads,
+            outside=outside_colour(self.images.images, settings.fill),
+        )  # fmt: skip
         local = dataclasses.replace(
             self.views, placement=settings.local_placement, sizes=settings.local_sizes((height, width))
         )
@@ -209,6 +213,7 @@ class Training:
                 "optimizer": self.optimizer.state_dict(),
                 "precision": self.fabric._precision.state_dict(),  # the scale of half-precision gradients
                 "search": _tensors(self.search.state_dict() if self.search else {}),
+                "looks": _tensors({"neighbours": self.monitor.neighbours}),
                 **({"keeping": self.keeping.state_dict()} if self.keeping else {}),
                 **({"hard views": _tensors(hard)} if (hard := self._hard_state) else {}),
             },
@@ -221,6 +226,7 @@ class Training:
         """Continue where the checkpoint was saved."""
         try:
             other = parse_settings(state["settings"], str(self.run.checkpoint)).differences(self.settings)
+            other.pop("epochs", None)  # of a run that is extended
             if other:
                 raise ValueError(f"it is of a run with another {next(iter(other))}")
             if state["data"] != self._fingerprint:
@@ -231,6 +237,8 @@ class Training:
             for name in _POSITION:
                 setattr(self, name, state[name])
             self.clock.seconds.update(state["seconds"])
+            neighbours = state.get("looks", {}).get("neighbours")  # version 0.1.0 kept none
+            self.monitor.neighbours = None if neighbours is None else neighbours.numpy()
             if self.search is not None:
                 self.search.load_state_dict(state["search"])
             if self.keeping is not None:

@@ -6,7 +6,7 @@ import numpy as np
 from numba import carray, njit
 
 from coviews.ops.kernels.arithmetic import copy_values
-from coviews.ops.kernels.layout import FILL, PLACE, SLOTS
+from coviews.ops.kernels.layout import FILL, OUTSIDE, PLACE, SLOTS
 
 u64 = np.uint64
 
@@ -17,7 +17,7 @@ def identity(src, dst, h, w, c, p):
 
 
 def affine(src, dst, h, w, c, p):
-    """`Image.transform(size, AFFINE, p[:6])` with nearest sampling; pixels from outside the image become 0."""
+    """`Image.transform(size, AFFINE, p[:6])` with nearest sampling; what is outside the image gets its colour."""
     a, b, q = carray(src, h * w * c), carray(dst, (h, w * c)), carray(p, SLOTS)
     if q[1] == 0 and q[3] == 0:
         _scale(carray(src, (h, w * c)), b, w, c, q)
@@ -29,8 +29,8 @@ def affine(src, dst, h, w, c, p):
         row = b[y]
         start, stop = _inside(x0, ax, w, 0, w)
         start, stop = _inside(y0, ay, h, start, stop)
-        _clear(row[: start * c])
-        _clear(row[stop * c :])
+        _paint(row[: start * c], c, q)
+        _paint(row[stop * c :], c, q)
         xx, yy = x0 + start * ax, y0 + start * ay
         if ax == 65536 and ay == 0:  # the row moves as a whole
             first = ((yy >> 16) * w + (xx >> 16)) * c
@@ -62,9 +62,12 @@ def cutout(src, dst, h, w, c, p):
 
 
 @njit
-def _clear(a):
-    for i in range(a.size):
-        a[i] = 0
+def _paint(a, c, q):
+    """Give pixels the colour that is outside the image."""
+    for k in range(c):
+        value = int(q[OUTSIDE + k])
+        for i in range(k, a.size, c):
+            a[i] = value
 
 
 @njit
@@ -117,10 +120,10 @@ def _scale(a, b, w, c, q):
         at += q[4]
         row = b[y]
         if not (0 <= source < h) or start == stop:
-            _clear(row)
+            _paint(row, c, q)
             continue
-        _clear(row[: start * c])
-        _clear(row[stop * c :])
+        _paint(row[: start * c], c, q)
+        _paint(row[stop * c :], c, q)
         if columns[stop - 1] - columns[start] == stop - 1 - start:
             copy_values(a[source, columns[start] * c : (columns[stop - 1] + 1) * c], row[start * c : stop * c])
         else:
