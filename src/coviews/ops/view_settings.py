@@ -23,6 +23,7 @@ class ViewKeywords(TypedDict, total=False):
     placement: Placement
     sizes: tuple[Size, ...]
     fill: tuple[int, ...] | None
+    outside: tuple[int, ...] | None
     mean: tuple[float, ...]
     std: tuple[float, ...]
     threads: int | None
