@@ -55,9 +55,9 @@ def test_a_loop_of_ones_own_learns(run, name):
     assert losses[-1] < CHANCE
 
 
-def test_rows_of_hugging_face_become_views(run, monkeypatch):
+def test_rows_of_hugging_face_become_views(run, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", Path.cwd() / "cache")
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     out = run("hugging_face_datasets")
     assert re.search(r"epoch 2: loss [\d.]+, labels \[[01], [01], [01], [01]\]", out)
 
