@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 
-.PHONY: help demo test browser lint format docs bench clean
+.PHONY: help demo test fuzz fuzz-cases fuzz-readers fuzz-kills browser lint format docs bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    set up, then pretrain a small encoder on the built-in images (about two minutes)"
 	@echo "make test    set up, then run the tests"
+	@echo "make fuzz    hostile input and kills for half an hour (CASES=1000 KILLS=20 for less, SEED=7 for others)"
 	@echo "make lint    ruff and mypy"
 	@echo "make docs    build the documentation into build/site, and fail on a broken link"
 	@echo "make bench   the benchmarks (BENCH=--quick for under a minute each)"
@@ -43,6 +44,21 @@ browser:
 test: $(VENV)/.ready browser
 	@$(BIN)/python -c "import numpy, coviews; from coviews.ops.engine import _kernels; _kernels(coviews.space('all'), numpy.dtype('uint8'))"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(TEST)
+
+# what failed is said with the command that repeats it; make -k fuzz goes on to the kills all the same
+CASES := 10000
+KILLS := 150
+SEED := 0
+fuzz: fuzz-cases fuzz-readers fuzz-kills
+
+fuzz-cases: $(VENV)/.ready
+	$(BIN)/python tests/fuzz --cases $(CASES) --seed $(SEED) $(FUZZ)
+
+fuzz-readers: $(VENV)/.ready
+	FUZZ_EXAMPLES=1000 $(BIN)/python -m pytest tests/fuzz/test_readers.py
+
+fuzz-kills: $(VENV)/.ready
+	OMP_NUM_THREADS=1 $(BIN)/python tests/killed_runs.py all --kills $(KILLS) --seed $(SEED)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

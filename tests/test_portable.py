@@ -23,7 +23,7 @@ POSIX_ONLY = {"fcntl", "grp", "posix", "pty", "pwd", "readline", "resource", "sy
 NOT_ON_WINDOWS = {
     "fork", "forkpty", "getuid", "geteuid", "getgid", "getloadavg", "getpgid", "killpg", "mkfifo", "nice", "setsid",
     "sched_getaffinity", "statvfs", "uname", "wait", "waitpid", "SIGKILL", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2",
-    "SIGCHLD", "SIGPIPE", "SIGSTOP", "SIGTSTP", "alarm", "pause", "setitimer",
+    "SIGCHLD", "SIGPIPE", "SIGSTOP", "SIGTSTP", "alarm", "pause", "setitimer", "O_NONBLOCK", "O_DIRECTORY",
 }  # fmt: skip
 
 # imports every module of the package while such modules do not exist for it, then makes views and reads an option

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -145,3 +147,19 @@ def test_a_list_that_is_not_text(folder):
     (folder / "a.csv").write_bytes(b"\xff\xfe\x00pics")
     with pytest.raises(CoviewsError, match="not text in UTF-8"):
         load_images(folder / "a.csv")
+
+
+def test_a_label_that_is_far_too_long(tmp_path):
+    (tmp_path / "list.csv").write_text(f"a.png,{'x' * 20_000}\nb.png,y\n")
+    with pytest.raises(CoviewsError, match="20,000 characters: at most 200"):
+        load_images(tmp_path / "list.csv")
+
+
+@pytest.mark.parametrize("name", ["list.txt", "list.csv", "images.npy", "images.npz", "image.png"])
+def test_a_pipe_is_no_list_and_no_image(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(CoviewsError, match="not a regular file"):
+        load_images(tmp_path / name)
+    (tmp_path / "of_it.txt").write_text(name)
+    with pytest.raises(CoviewsError, match="not a regular file"):
+        load_images(tmp_path / "of_it.txt", frames="each")

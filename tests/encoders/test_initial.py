@@ -119,7 +119,7 @@ def test_published_weights_of_timm(published):
         ("resent18", "resnet18", "did you mean 'resnet18'"),
         ("no/such/run", "resnet18", "no run or file no/such/run"),
         ("w.pt", "resnet18", r"w\.pt is not of the encoder resnet18: \d+ weights are missing"),
-        ("text.pt", "resnet18", "no file of weights"),
+        ("text.pt", "resnet18", "holds more than weights"),
     ],
 )
 def test_what_does_not_fit_is_an_error(tmp_path, monkeypatch, source, encoder, message):

@@ -20,16 +20,18 @@ from small_runs import SMALL, content, differing
 
 HERE = Path(__file__).parents[1]
 ALONE = {**os.environ, "OMP_NUM_THREADS": "1"}
+SLOW = ("moco", "hardviews", "compare", "reproduce")
 
 
 @pytest.mark.parametrize(
-    ("method", "by"), [("simclr", "ppo"), pytest.param("moco", "ppo", marks=pytest.mark.slow), ("simclr", "table")]
+    ("what", "kills"),
+    [("ppo", 6), ("table", 6), ("embed", 4), *(pytest.param(w, 8, marks=pytest.mark.slow) for w in SLOW)],
 )
-def test_killed_at_any_moment_and_resumed(method, by, tmp_path):
-    command = [sys.executable, HERE / "killed_runs.py", method, tmp_path, by]
+def test_stopped_at_any_moment_and_resumed(what, kills):
+    command = [sys.executable, HERE / "killed_runs.py", what, "--kills", str(kills)]
     done = subprocess.run(command, env=ALONE, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "kills" in done.stdout
+    assert "0 of them not equal" in done.stdout
 
 
 @pytest.mark.parametrize("views", ["coviews", "hardviews", "indepviews"])
@@ -124,7 +126,20 @@ def test_a_bad_checkpoint_is_named(how, said, tmp_path):
     with pytest.raises(CoviewsError, match=said) as caught:
         pretrain(resume=run, progress=False)
     assert "last.pt" in str(caught.value)
+    assert ("begin anew" in str(caught.value)) == (how != "other")
     assert len(str(caught.value).splitlines()) <= 2
+
+
+def test_a_damaged_checkpoint_is_replaced_by_a_kept_one(tmp_path):
+    run, settings = tmp_path / "run", SMALL.replaced(views="uniform", epochs=3, keep_every=1)
+    pretrain(settings=settings.replaced(out=run), progress=False)
+    before, checkpoints = content(run), run / "checkpoints"
+    damage(checkpoints / "last.pt", "cut")
+    with pytest.raises(CoviewsError, match=r"damaged.*; copy epoch-0003.pt over it and resume"):
+        pretrain(resume=run, progress=False)
+    (checkpoints / "last.pt").write_bytes((checkpoints / "epoch-0001.pt").read_bytes())
+    pretrain(resume=run, progress=False)
+    assert not differing(before, content(run))
 
 
 class Payload:

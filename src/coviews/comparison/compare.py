@@ -26,6 +26,7 @@ from coviews.console.progress import Display, duration
 from coviews.errors import CoviewsError
 from coviews.evaluation.measures import MEASURES
 from coviews.evaluation.text_tables import as_text
+from coviews.files.atomic import remove_partial_of
 from coviews.files.lock import lock_folder
 from coviews.runs.settings import PretrainSettings
 
@@ -136,6 +137,7 @@ def carry_out(plan: Plan, out: Path, *, jobs: int = 1, dry_run: bool = False, pr
             return Comparison(out, plan, results, {})
         _make_folder(out)
         with lock_folder(out):
+            remove_partial_of(out / RESULTS)
             workers = Workers(out, expected, jobs, threads, display)
 
             def keep(job: Job) -> str:

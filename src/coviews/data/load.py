@@ -17,7 +17,7 @@ from coviews.data.image_files import ImageFiles
 from coviews.data.imageset import ImageSet
 from coviews.data.levels import MAX_PIXELS, ValueRange
 from coviews.data.request import ImageRequest, checked_size
-from coviews.errors import CoviewsError
+from coviews.errors import CoviewsError, one_line
 
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
@@ -105,8 +105,8 @@ def load_images(
     except MemoryError as error:
         raise CoviewsError(f"not enough memory: {error}; choose a smaller size, or fewer by a limit") from error
     for note in request.notes:
-        warnings.warn(note, stacklevel=2)
+        warnings.warn(one_line(note), stacklevel=2)
     if progress:
         for remark in images.remarks:
-            print(remark, file=sys.stderr, flush=True)
+            print(one_line(remark), file=sys.stderr, flush=True)
     return images

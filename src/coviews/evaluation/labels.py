@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coviews.errors import CoviewsError
+from coviews.errors import CoviewsError, one_line
 
 Labels = NDArray[np.int64]  # (N,), indices of classes; -1 for one that is not known
 
@@ -68,10 +68,8 @@ def check_labels(
     listed += f" and {len(classes) - _NAMED} more" if len(classes) > _NAMED else ""
     if lost.all():
         raise CoviewsError(f"training and test set have no class in common: the test set has {listed}")
-    warnings.warn(
-        f"{lost.sum()} of {len(lost)} test images are left out, as no training image is of their class: {listed}",
-        stacklevel=2,
-    )
+    text = f"{lost.sum()} of {len(lost)} test images are left out, as no training image is of their class: {listed}"
+    warnings.warn(one_line(text), stacklevel=2)
     return matched
 
 

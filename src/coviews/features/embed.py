@@ -25,6 +25,7 @@ from coviews.features.feature_options import EmbedOptions
 from coviews.features.map import MAP_POINTS, check_map, feature_map
 from coviews.features.parts import FeatureParts
 from coviews.features.store import check_feature_file, read_features, write_features
+from coviews.files.atomic import remove_partial_of
 from coviews.ops.images import Images
 from coviews.pictures.drawing import check_picture, save_picture
 
@@ -89,6 +90,7 @@ def embed(
 
         origin = {"encoder": _weights_hash(model.encoder, mean, std), "data": _data_hash(images)}
         with FeatureParts(_parts_folder(file), origin, images.images, _printer(options.progress)) as parts:
+            remove_partial_of(file)
             with LateBar("features" if options.progress else "", len(images)) as bar:
                 parts.fill(encode, bar.advance)
             width = next(iter(parts)).shape[1]

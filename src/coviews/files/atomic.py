@@ -1,9 +1,10 @@
 """Writing files atomically: a file is complete or absent, whenever the process is killed."""
 
 import contextlib
+import glob
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -44,7 +45,16 @@ def writing(path: Path, advice: str = "") -> Iterator[None]:
 
 def remove_partial(folder: Path) -> None:
     """Remove what a kill cut off, in a folder and all below it."""
-    for partial in folder.rglob(".*.partial"):
+    _remove(folder.rglob(".*.partial"))
+
+
+def remove_partial_of(file: Path) -> None:
+    """Remove what a kill cut off of one file; only while a lock says that nobody else is writing it."""
+    _remove(file.parent.glob(f".{glob.escape(file.name)}.*.partial"))
+
+
+def _remove(partials: Iterable[Path]) -> None:
+    for partial in partials:
         if not partial.is_dir():  # a folder is not ours
             with writing(partial):
                 partial.unlink(missing_ok=True)

@@ -63,6 +63,7 @@ class Run:
             run._make_room(overwrite)
             run._take_lock()
             run._make_folders()
+            remove_partial(path)
             write_whole(path / "config.yaml", settings_yaml(settings).encode())
             run.start_metrics(0)
         return run
@@ -148,7 +149,14 @@ class Run:
 
     def load(self) -> dict[str, Any] | None:
         """The last checkpoint, if there is one; nothing in it is executed."""
-        return read_checkpoint(self.checkpoint) if self.checkpoint.exists() else None
+        if not self.checkpoint.exists():
+            return None
+        try:
+            return read_checkpoint(self.checkpoint)
+        except CoviewsError as error:
+            kept = sorted(path.name for path in self.checkpoint.parent.glob("epoch-*.pt"))
+            advice = f"copy {kept[-1]} over it and resume" if kept else "no other was kept: begin anew with --overwrite"
+            raise CoviewsError(f"{error}; {advice}") from error
 
     def policy_path(self, epoch: int) -> Path:
         """Where the policy is that was learned before this epoch."""
