@@ -72,7 +72,7 @@ def preview_command(
 
     Args:
         data: A folder of images, an image file, or 'shapes' (built in; 'shapes:2000' for as many).
-        views: Who chooses what is done: random, uniform, randaugment, trivialaugment or simclr, the file of a
+        views: How views are made: random, uniform, randaugment, trivialaugment or simclr, the file of a
             learned policy (.safetensors), or a family of views: recipe, cropflip, a line such as 'crop small, mirror,
             light', or its file (.yaml).
         out: Where to write the picture; its extension says which format. An older one is replaced.
