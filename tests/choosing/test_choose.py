@@ -8,10 +8,8 @@ import pytest
 from PIL import Image
 
 from coviews import Choice, CoviewsError, Family, read_family
-from coviews.choosing.choose import _has_colour
 from coviews.choosing.design import screening
 from coviews.comparison.plan import folder_name
-from coviews.data.imageset import ImageSet
 from coviews.policies.factors import FACTORS, RECIPE
 from made_up_pilots import families_of
 
@@ -134,17 +132,6 @@ def test_images_without_colours_have_no_factors_of_colour(quick, pilots, tmp_pat
         assert {e.factor for e in made.decided.effects} == {"crop", "mirror", "turns", "light", "tone"}
         assert not any(p.family.colour or p.family.grey for p in made.pilots)
         assert "the images have no colours" in (made.path / "choice.html").read_text()
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-def test_colour_is_a_difference_of_channels_at_any_depth(dtype):
-    most = np.iinfo(dtype).max
-    grey = np.repeat(np.random.default_rng(0).integers(0, most, (20, 8, 8, 1), dtype), 3, axis=3)
-    red = grey.copy()
-    red[..., 0] = most
-    assert not _has_colour(ImageSet(grey))
-    assert _has_colour(ImageSet(red))
-    assert not _has_colour(ImageSet(red[..., :2]))
 
 
 def test_one_free_factor_is_tried_several_times(quick, pilots):

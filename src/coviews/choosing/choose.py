@@ -29,6 +29,7 @@ from coviews.choosing.verdict import Verdict, verdict
 from coviews.console.option_types import ChooseKeywords
 from coviews.console.options import replaced
 from coviews.console.progress import Display, duration
+from coviews.data.colours import has_colour
 from coviews.data.imageset import ImageSet
 from coviews.data.load import load_images
 from coviews.errors import CoviewsError
@@ -41,8 +42,6 @@ from coviews.training.setup import name_of_data
 LEAST_IMAGES = 16
 AFTER = 0.5  # pilots after the screening, as a share of those in it
 _MARGIN = 1.25  # times the budget: then no further round of pilots begins
-_COLOURED = 1 / 128  # mean difference of channels, as a share of the range, below which images have no colours
-_LOOKED_AT = 200  # images, for that
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ def choose(
 
 def _candidates(images: ImageSet, locks: Mapping[str, bool]) -> Candidates:
     """The recipe with what is locked, and the factors that pilots decide; none of colour for images without."""
-    colour = _has_colour(images)
+    colour = images.images.shape[3] == 3 and has_colour(images)  # saturation and hue need red, green and blue
     start = with_locks(RECIPE if colour else RECIPE.without_colour(), locks)
     if not colour:
         start = start.without_colour()
@@ -161,14 +160,6 @@ def _candidates(images: ImageSet, locks: Mapping[str, bool]) -> Candidates:
     if not free:
         raise CoviewsError("all factors are locked by --matters and --ignores: there is nothing left to choose")
     return Candidates(start, tuple(free))
-
-
-def _has_colour(images: ImageSet) -> bool:
-    """Whether the images have colours; grey ones may be stored in three channels."""
-    if images.images.shape[3] != 3:
-        return False
-    some = images.images[:: max(1, len(images) // _LOOKED_AT)]
-    return float((some.max(3) - some.min(3)).mean()) > _COLOURED * np.iinfo(some.dtype).max
 
 
 def _run_pilots(
