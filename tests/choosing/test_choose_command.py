@@ -77,7 +77,7 @@ def test_a_choice_does_not_hinder_the_run_in_its_folder(away, images):
     ("words", "said"),
     [
         (["choose", "nowhere"], "there is no file or folder 'nowhere'"),
-        (["choose", "shapes:40", "--labels", "gone.csv"], "cannot read the list"),
+        (["choose", "shapes:40", "--labels", "gone.csv"], "there is no list gone.csv"),
         (["choose", "shapes:40", "--budget", "1s"], "too little for two pilots"),
         (["choose", "shapes:40", "--matters", "color"], "did you mean 'colour'"),
         (["pretrain", "shapes:40", "--labels", "x.csv"], "--labels goes with --views choose"),

@@ -103,7 +103,7 @@ def test_other_bad_labels(images, loaded, tmp_path):
         labelled(images, loaded, python=[0, 1, 2])
     with pytest.raises(CoviewsError, match="none of the labels is known"):
         labelled(images, loaded, python=[None] * 40)
-    with pytest.raises(CoviewsError, match="cannot read the list"):
+    with pytest.raises(CoviewsError, match="there is no list"):
         labelled(images, loaded, str(tmp_path / "gone.csv"))
     with pytest.raises(CoviewsError, match="no file or folder"):
         labelled(images, loaded, str(tmp_path / "gone"))
