@@ -69,7 +69,7 @@ def choices(data: Path, out: Path, args: argparse.Namespace) -> dict[str, coview
 def study(name: str, data: Path, out: Path, args: argparse.Namespace) -> dict[str, object]:
     """The mean of linear probe and kNN, over the seeds, of everything that was trained on one set, and the choices."""
     made = choices(data, out, args)
-    colour = made["choose 0"].decided.recipe.colour
+    colour, surest = made["choose 0"].decided.recipe.colour, list(made.values())[-1]
     default = coviews.PretrainSettings().family
     assert default is not None
     named = {"recipe": RECIPE, "default": default}
@@ -92,6 +92,7 @@ def study(name: str, data: Path, out: Path, args: argparse.Namespace) -> dict[st
         "scores": {v: s for v, s in scores.items() if len(s) >= (1 if args.quick else 3)},
         "views": {k: v.text for k, v in families.items()} | {"former default": "former default"},
         "sentences": {k: c.decided.sentence for k, c in made.items()},
+        "effects": {f"{e.factor} {e.value}": [round(e.points, 2), round(e.error, 2)] for e in surest.decided.effects},
     }
 
 

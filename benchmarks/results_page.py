@@ -5,6 +5,7 @@ A table stands between `<!-- NAME -->` and `<!-- end -->`, and is made anew wher
     python benchmarks/results_page.py
 """
 
+import json
 import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ RESULTS, PAGES, FIGURE = (
     ("docs/results.md", "docs/what-to-use.md"),
     ROOT / "docs/figures/study.png",
 )
+SETS = ("cifar10", "fruits", "steel", "signs", "speech")
 QUIET = 2  # the seed in the study during whose runs hardly anything else ran
 LEARNED = ("CoViews", "IndepViews", "CoViews by table", "IndepViews by table")
 OVER_FIXED = [
@@ -225,12 +227,47 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     },
     "many views": ("many-views+crops-cifar10", lambda r: made(r) + standings(r, order=MANY_VIEWS).markdown()),
     "many views differences": ("many-views+crops-cifar10", lambda r: differences(r, OVER_TWO_VIEWS).markdown()),
+    **{f"useful {name}": (f"useful-{name}", lambda r: made(r) + standings(r).markdown()) for name in SETS},
     "moco": ("moco", lambda r: made(r) + standings(r, ("knn", "linear")).markdown()),
 }
 
 
+CHOICES = {
+    "recipe": "the photo recipe, always", "default_old": "the former default (`--views coviews`), always",
+    "recipe_cutout": "the recipe with a hidden patch, always", "choose_0": "`choose` without labels",
+    "choose_3": "`choose` with 3 labels a class", "choose_10": "`choose` with 10 labels a class",
+    "choose_50": "`choose` with 50 labels a class",
+}  # fmt: skip
+
+
+def regrets() -> str:
+    """Points behind the best views in hindsight, for each way to choose: the mean, and each set."""
+    figures = json.loads((RESULTS / "choose.json").read_text())
+    rows = []
+    for key, title in CHOICES.items():
+        if f"regrets_{key}" in figures:
+            each = figures[f"regrets_{key}"]
+            rows.append([title, f"{figures[f'regret_{key}']:.1f}", *(f"{each[name]:.1f}" for name in SETS)])
+    return Rows(["points behind the best", "mean", *SETS], rows).markdown()
+
+
+def effects() -> str:
+    """What each change of the recipe does on each set, in points, by the most labels."""
+    studies = json.loads((RESULTS / "choose.json").read_text())["sets"]
+    by_set = {name: studies[name]["effects"] for name in SETS}
+    changes = list(dict.fromkeys(change for name in SETS for change in by_set[name]))
+    rows = []
+    for change in changes:
+        cells = [by_set[name].get(change) for name in SETS]
+        rows.append([change, *(f"{c[0]:+.1f} ± {c[1]:.1f}" if c else "" for c in cells)])
+    return Rows(["change of the recipe", *SETS], rows).markdown()
+
+
 def filled(text: str) -> str:
     """The same page, its tables made anew."""
+    for name, make in (("regrets", regrets), ("effects", effects)):
+        pattern = rf"<!-- {name} -->\n.*?<!-- end -->"
+        text = re.sub(pattern, f"<!-- {name} -->\n{make()}<!-- end -->", text, flags=re.DOTALL)
 
     def table(match: re.Match[str]) -> str:
         source, make = TABLES[match[1]]

@@ -240,7 +240,7 @@ def test_dry_run_says_how_long_and_does_nothing(tmp_path, capsys):
         (["--jobs", "0"], "--jobs must be 1 or more"),
         (["--probe-test-data", "x"], "--probe-test-data goes with --probe-data"),
         (["--test-data", "nowhere"], "nowhere"),
-        (["--epochs", "5", "--views", "coviews"], "leave none for a search"),
+        (["--epochs", "5", "--warmup-epochs", "5", "--views", "coviews"], "leave none for a search"),
     ],
 )
 def test_bad_input_is_said_before_anything_is_trained(tmp_path, capsys, arguments, said):

@@ -276,7 +276,7 @@ def test_bad_input_is_one_line_with_exit_code_2(tmp_path, capsys, monkeypatch):
         (["shapes:300", "--encoder", "timm/vit_tiny_patch16_224", "--size", "10"], "cannot take"),
         (["--resume", "few"], "is not a run"),
         (["shapes:300", "--search.every", "5"], "--search.every is an option of --search ppo, and the search is table"),
-        (["shapes:300", "--search", "ppo", "--search.hardness=0.2"], "is an option of --search table"),
+        (["shapes:300", "--search", "ppo", "--search.most-over=0.2"], "is an option of --search table"),
         (["shapes:300", "--method", "byol", "--search.prior", "simclr"], "is an option of --search table"),
         (["shapes:300", "--bank", "512"], "--bank is an option of --method moco, and the method is simclr"),
         (["shapes:300", "--method", "moco", "--predictor", "9"], "is an option of --method byol and simsiam"),
