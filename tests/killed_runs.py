@@ -5,6 +5,7 @@ A program of its own: it loads everything once and forks a process for each run,
 """
 
 import argparse
+import fcntl
 import io
 import json
 import os
@@ -38,6 +39,7 @@ from small_runs import BY_TABLE, SMALL, content, differing, trust_young_encoders
 from trainings_here import train_here
 
 DISKS = (0, 300, 20_000, 200_000)  # bytes that a file may have on a disk that is full
+_MOST_SAID = 1 << 20  # bytes that a process may say before somebody reads it
 FULL, WRONG = 3, 1  # exit codes: ended with an error that says so, or with any other
 
 
@@ -99,11 +101,13 @@ class Moments:
 
 def child(function: Callable[[], object]) -> int:
     """Run in a process of its own; its exit status. What it said is shown where it ended wrongly."""
-    with tempfile.TemporaryFile("w+") as said:
+    said, stream_end = os.pipe()  # no file: that would be on the full disk too
+    fcntl.fcntl(stream_end, fcntl.F_SETPIPE_SZ, _MOST_SAID)
+    with open(said, errors="replace") as words:
         pid = os.fork()
         if pid == 0:
             for stream in (1, 2):
-                os.dup2(said.fileno(), stream)
+                os.dup2(stream_end, stream)
             code = 0
             try:
                 function()
@@ -113,10 +117,11 @@ def child(function: Callable[[], object]) -> int:
                 traceback.print_exc()
             sys.stderr.flush()
             os._exit(code)
+        os.close(stream_end)
         status = os.waitpid(pid, 0)[1]
+        text = words.read()
         if status not in (0, FULL << 8, signal.SIGKILL):
-            said.seek(0)
-            print(said.read()[-3000:], file=sys.stderr)
+            print(text[-3000:], file=sys.stderr)
     return status
 
 

@@ -105,7 +105,7 @@ def test_a_run_on_its_own_data_gives_the_numbers_of_the_library(run, capsys):
     train = load_images("shapes:200", size=16, subset="80%", subset_seed=3)
     test = load_images("shapes:50", size=16)
     results = record["results"]
-    assert results["images"] == {"train": 160, "test": 50, "left_out": 0}
+    assert results["images"] == {"train": 160, "test": 50, "left_out": 0, "shared": 0}
     bank, queries = (features(encoder, s.images, mean, std) for s in (train, test))
     near = knn_accuracy(bank, train.labels, queries, test.labels, k=5, temperature=0.2)
     assert results["knn"] == {"accuracy": near, "k": 5, "temperature": 0.2}
@@ -417,7 +417,7 @@ def test_bad_input_is_one_line_with_exit_code_2(made, tmp_path, monkeypatch, cap
         (["resnet8.pt", "--architecture", "resnet8"], "give --data"),
         (["resnet8.pt", "--architecture", "resnet18", "--data", "ab"], "not of the encoder resnet18"),
         (["nan.pt", *state], "weights that are not finite (stem.0.0.weight)"),
-        (["text.pt", *state], "no file of weights"),
+        (["text.pt", *state], "is damaged, or holds more than weights"),
         (["mine.safetensors", "--data", "ab"], "coviews.load_encoder('mine.safetensors', into=your_module)"),
     ]
     for arguments, wanted in cases:

@@ -21,6 +21,8 @@ import coviews
 import coviews.features.parts
 from coviews import pretrain
 from coviews.cli import main
+from coviews.comparison.compare import protocol
+from coviews.comparison.options import CompareOptions
 from coviews.comparison.results import Result, Results
 from coviews.comparison.workers import Workers
 from coviews.runs.settings_file import read_settings, settings_yaml
@@ -177,7 +179,7 @@ def _family(folder: Path) -> None:
 
 def _results(folder: Path) -> None:
     variants = {views: RUN.replaced(views=views, seed=0, out=None) for views in ("uniform", "random")}
-    evaluation = {"k": 200, "whole": False, "paper": False, "baselines": True, "seed": 0}
+    evaluation = protocol(CompareOptions().k, paper=False)
     runs = [
         Result(
             views, seed, {"linear": 50.0 + seed, "knn": 45.0}, {"rankme": 50.0}, {"linear": 30.0, "knn": 25.0},

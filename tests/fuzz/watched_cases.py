@@ -105,7 +105,7 @@ def run_here(work: Work, case: str, said: Path) -> Ending:
     what, call = work.set_up(case)
     start = said.stat().st_size
     _forget_peak()
-    trace = ""
+    before, trace = _peak(), ""
     try:
         code = call()
         kind = "error" if type(code) is int and code != 0 else "ok"
@@ -129,8 +129,8 @@ def run_here(work: Work, case: str, said: Path) -> Ending:
     text = printed + trace
     if "Traceback (most recent call last)" in text:
         return Ending(case, "traceback", what, text[-3000:])
-    if (peak := _peak()) > MEMORY:
-        return Ending(case, "memory", what, f"{peak >> 20} MB")
+    if (more := _peak() - before) > MEMORY:
+        return Ending(case, "memory", what, f"{more >> 20} MB")
     if reason := _too_long(text):
         return Ending(case, "long message", what, f"{reason}: {text[:600]}")
     return Ending(case, kind, what, text[:400])

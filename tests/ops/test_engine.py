@@ -152,12 +152,12 @@ def plan_of(n, size=(8, 8)):
 @pytest.mark.parametrize(
     ("batch", "n", "options", "message"),
     [
-        (np.zeros((2, 8, 8, 3), np.float32), 2, {}, "uint8 or uint16 array, not float32"),
-        ([[1]], 1, {}, "uint8 or uint16 array, not list"),
+        (np.zeros((2, 8, 8, 3), np.float32), 2, {}, "uint8 or uint16 array (B, H, W, C), not float32"),
+        ([[1]], 1, {}, "uint8 or uint16 array (B, H, W, C), not list"),
         (ImageSet(np.zeros((1, 8, 8, 3), np.uint8)), 1, {}, "give its .images"),
         (np.zeros((8, 8), np.uint8), 1, {}, "not of shape (8, 8)"),
         (np.zeros((2, 8, 8, 17), np.uint8), 2, {}, "1 to 16 channels, not of shape (2, 8, 8, 17)"),
-        (np.zeros((2, 8, 8, 3), ">u2"), 2, {}, "uint8 or uint16 array, not >u2"),
+        (np.zeros((2, 8, 8, 3), ">u2"), 2, {}, "uint8 or uint16 array (B, H, W, C), not >u2"),
         (np.zeros((0, 8, 8, 3), np.uint8), 0, {}, "no image"),
         (np.zeros((2, 8, 0, 3), np.uint8), 2, {}, "no image"),
         (np.zeros((2, 9, 8, 3), np.uint8), 2, {}, "images of (8, 8) (height, width), and these have (9, 8)"),

@@ -120,7 +120,7 @@ def test_charts_have_their_traces(browser, pages):
     counts = drawn(browser)
     assert counts["loss"] == 1
     assert counts["search-reward"] == 3
-    assert counts["current-lines"] == 17  # sixteen operations, and what would be even
+    assert counts["current-lines"] == 16  # fifteen operations besides Identity, and what would be even
     assert counts["operations"] == 4
     assert counts["lift"] == counts["co-occurrence"] == counts["levels"] == 1
     cells = browser.execute_script("return document.querySelector('[data-chart=lift]').data[0].z.flat().length")
@@ -219,7 +219,7 @@ def test_maps_have_their_whole_width_after_a_phone_was_turned(browser, pages):
     wide = browser.execute_script(width)
     show(browser, pages["run"], width=360)
     assert browser.execute_script(width) > 200
-    assert browser.execute_script("return document.querySelectorAll('[data-chart=lift] .xtick text').length") == 16
+    assert browser.execute_script("return document.querySelectorAll('[data-chart=lift] .xtick text').length") == 15
     size = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     wait_for(browser, f"((w) => Math.abs(w - {wide}) < 2)((() => {{ {width} }})())")

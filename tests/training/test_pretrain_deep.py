@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import numpy as np
 import pytest
 import tifffile
@@ -57,7 +58,7 @@ def start_of(run):
 def test_the_run_and_its_encoder_know_channels_depth_and_range(run, fields):
     images = load_images(fields)
     start, description = start_of(run), describe_encoder(run / "encoder.safetensors")
-    for about in (start, description):
+    for about in (start, msgspec.to_builtins(description)):
         assert (about["channels"], about["depth"]) == (CHANNELS, 16)
         assert len(about["mean"]) == len(about["std"]) == CHANNELS
         assert np.allclose(about["values"], images.values)
@@ -191,5 +192,5 @@ def test_the_file_of_an_encoder_with_a_wrong_range_is_refused(run, tmp_path):
     about = {"name": "resnet8", "image_size": (24, 24), "channels": 6, "mean": (0.5,) * 6, "std": (0.2,) * 6}
     for values in (((0.0, 1.0),), ((1.0, 0.0),) * 6, ((float("nan"), 1.0),) * 6):
         save_encoder(tmp_path / "e.safetensors", encoder, **about, depth=16, values=values)
-        with pytest.raises(CoviewsError, match="its description is wrong"):
+        with pytest.raises(CoviewsError, match="its description is"):
             describe_encoder(tmp_path / "e.safetensors")

@@ -94,8 +94,8 @@ def test_only_what_does_not_change_the_result_may_change(tmp_path):
     run = tmp_path / "run"
     pretrain(settings=SMALL.replaced(out=run, epochs=2), progress=False)
     pretrain(resume=run, threads=2, save_every=5.0, progress=False)
-    with pytest.raises(CoviewsError, match="another epochs"):
-        pretrain(resume=run, epochs=9, progress=False)
+    with pytest.raises(CoviewsError, match="another lr"):
+        pretrain(resume=run, lr=0.5, progress=False)
     with pytest.raises(CoviewsError, match="is not a run"):
         pretrain(resume=tmp_path, progress=False)
 

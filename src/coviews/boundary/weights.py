@@ -82,4 +82,5 @@ def open_weights(path: str | Path, kind: str) -> Iterator[Weights]:
     except CoviewsError as error:
         raise CoviewsError(f"cannot use the {kind} {path}: {error}") from error
     except (safetensors.SafetensorError, OSError, TypeError) as error:
-        raise CoviewsError(f"{path} is not a {kind}, or is damaged: {error}") from error
+        article = "an" if kind[0] in "aeiou" else "a"
+        raise CoviewsError(f"{path} is not {article} {kind}, or is damaged: {error}") from error
