@@ -14,6 +14,7 @@ import coviews
 import coviews.encoders.onnx_file
 from coviews import CoviewsError
 from coviews.cli import main
+from coviews.compat import import_torchvision
 from coviews.encoders.architectures import make_encoder
 from coviews.encoders.file import load_encoder, save_encoder
 from coviews.encoders.open import open_encoder
@@ -257,6 +258,7 @@ def test_bad_input_is_said_in_a_line(run, tmp_path, capsys, monkeypatch):
     ],
 )
 def test_a_folder_for_the_hub_loads_and_gives_the_same(tmp_path, monkeypatch, name, size, channels, is_timm):
+    import_torchvision()  # timm imports it
     import timm
 
     monkeypatch.chdir(tmp_path)

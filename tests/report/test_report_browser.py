@@ -124,7 +124,7 @@ def test_charts_have_their_traces(browser, pages):
     assert counts["operations"] == 4
     assert counts["lift"] == counts["co-occurrence"] == counts["levels"] == 1
     cells = browser.execute_script("return document.querySelector('[data-chart=lift]').data[0].z.flat().length")
-    assert cells == 16 * 16
+    assert cells == 15 * 15
 
 
 def test_the_slider_moves_through_the_policies(browser, pages):

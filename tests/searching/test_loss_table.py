@@ -408,7 +408,7 @@ def test_the_toy_is_solved_from_logged_data(kind, least, most):
     drawn = mild.sample(4000, rng)
     assert toy(drawn.ops, drawn.levels).mean() > 5 * toy(*drawn_arrays(source, 20_000)).mean()
 
-    strong = TiltedPolicy(source, kind, mild.effects, Tilt(80.0, 0.0, 2.0, 0.0), 0.0, 0.01)
+    strong = TiltedPolicy(source, kind, mild.effects, Tilt(80.0, 0.0, 2.0, 0.0), 0.0, 1e-4)
     tokens = [(o, k) for o in range(16) for k in range(11)]
     every = np.array(list(itertools.product(tokens, tokens)))  # (30,976, 2, 2)
     ops, levels = every[:, :, :1], every[:, :, 1:]

@@ -50,9 +50,9 @@ Drawn = TypeVar("Drawn", Subpolicies, Plan)
 COOPERATIVE = {"coviews": True, "indepviews": False}
 TABLE = "table"  # the name of this kind of policy in a file
 BINS = 11  # if there are more levels, those in one bin share an effect
-LEAST_ACCEPTED = 0.01  # of the prior's draws: sampling takes the longer, the fewer are
+LEAST_ACCEPTED = 0.01  # of the prior's draws, by a policy file: sampling takes the longer, the fewer are
 _AT_ONCE = 65_536  # draws from the prior
-_PATIENCE = 10  # times the expected number of draws from the prior, then it is an error
+_PATIENCE = 50  # times the expected number of draws from the prior, then it is an error
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class TiltedPolicy:
         shapes = self.effects.steps.shape, self.effects.pairs.shape
         if shapes != expected:
             raise CoviewsError(f"the table's effects have the shapes {shapes}, and the prior needs {expected}")
-        for name, low, high in (("keep", 0.0, 1.0), ("accepted", LEAST_ACCEPTED, 1.0)):
+        for name, low, high in (("keep", 0.0, 1.0), ("accepted", 1e-4, 1.0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
                 raise CoviewsError(f"{name} must be in {low:g}..{high:g}, not {value!r}")
@@ -333,6 +333,8 @@ def read_tilted(weights: Weights) -> TiltedPolicy:
     pairs = weights.array("pairs", (n_ops, n_ops))
     if not np.array_equal(pairs, pairs.T):
         raise CoviewsError("its effects of pairs are not the same both ways")
+    if description.accepted < LEAST_ACCEPTED:
+        raise CoviewsError(f"its accepted must be in {LEAST_ACCEPTED}..1, not {description.accepted}")
     placement = None
     if crops is not None:
         placement = read_placement_effects(weights.array("placement", (int(COUNTS.sum()),)), crops)
