@@ -234,7 +234,7 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
 
 CHOICES = {
     "recipe": "the photo recipe, always", "default_old": "the former default (`--views coviews`), always",
-    "recipe_cutout": "the recipe with a hidden patch, always", "choose_0": "`choose` without labels",
+    "choose_0": "`choose` without labels",
     "choose_3": "`choose` with 3 labels a class", "choose_10": "`choose` with 10 labels a class",
     "choose_50": "`choose` with 50 labels a class",
 }  # fmt: skip

@@ -105,9 +105,8 @@ def _effects_chart(verdict: Verdict) -> BarChart:
 def _about_effects(verdict: Verdict) -> str:
     if not verdict.labelled:
         return (
-            "What one change of the recipe is expected to add, in points: hiding a patch by what it added on other "
-            "images, not mirroring by how well pilots tell mirror images from yours. The other changes cannot be "
-            "judged without labels."
+            "What it is expected to add not to mirror, in points, by how well pilots tell mirror images from yours. "
+            "The other changes cannot be judged without labels."
         )
     return (
         "What one change of the recipe adds, on average over the families that were tried, in points of the accuracy "

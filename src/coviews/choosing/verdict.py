@@ -45,6 +45,9 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """What to do with these images' views, and what is gained by it."""
+        if not self.differs and not self.labelled:
+            seen = "mirror images cannot be told from these images, and " if self.effects else ""
+            return f"Take the recipe: {seen}nothing else can be judged without labels."
         if not self.differs:
             best = self.standings[0]
             text = "Take the recipe: no views that were tried are better beyond the noise."
