@@ -16,6 +16,7 @@ import matplotlib.pyplot as plt
 from coviews.comparison.results import Results, read_results
 from coviews.comparison.standings import Rows, mean_and_deviation, scores
 from coviews.comparison.verdict import paired
+from coviews.policies.factors import RECIPE
 
 ROOT = Path(__file__).parent.parent
 RESULTS, PAGES, FIGURE = (
@@ -86,8 +87,8 @@ UNLEARNED = [
 
 
 def short(name: str) -> str:
-    """The row's name without its column's."""
-    return name.split(", ")[0]
+    """The row's name without its column's; a family of views stays whole."""
+    return name if name.startswith("crop ") else name.split(", ")[0]
 
 
 def pooled(parts: Sequence[Results]) -> Results:
@@ -228,27 +229,16 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "many views": ("many-views+crops-cifar10", lambda r: made(r) + standings(r, order=MANY_VIEWS).markdown()),
     "many views differences": ("many-views+crops-cifar10", lambda r: differences(r, OVER_TWO_VIEWS).markdown()),
     **{f"useful {name}": (f"useful-{name}", lambda r: made(r) + standings(r).markdown()) for name in SETS},
+    **{f"useful {name} differences": (f"useful-{name}", lambda r: over_recipe(r).markdown()) for name in SETS},
     "moco": ("moco", lambda r: made(r) + standings(r, ("knn", "linear")).markdown()),
 }
 
 
-CHOICES = {
-    "recipe": "the photo recipe, always", "default_old": "the former default (`--views coviews`), always",
-    "choose_0": "`choose` without labels",
-    "choose_3": "`choose` with 3 labels a class", "choose_10": "`choose` with 10 labels a class",
-    "choose_50": "`choose` with 50 labels a class",
-}  # fmt: skip
-
-
-def regrets() -> str:
-    """Points behind the best views in hindsight, for each way to choose: the mean, and each set."""
-    figures = json.loads((RESULTS / "choose.json").read_text())
-    rows = []
-    for key, title in CHOICES.items():
-        if f"regrets_{key}" in figures:
-            each = figures[f"regrets_{key}"]
-            rows.append([title, f"{figures[f'regret_{key}']:.1f}", *(f"{each[name]:.1f}" for name in SETS)])
-    return Rows(["points behind the best", "mean", *SETS], rows).markdown()
+def over_recipe(results: Results) -> Rows:
+    """Everything on a set of images over the photo recipe, which is without colour where the images are."""
+    names = ranked(results)
+    recipe = next(f.text for f in (RECIPE, RECIPE.without_colour()) if f.text in names)
+    return differences(results, [(name, recipe) for name in names if name != recipe])
 
 
 def effects() -> str:
@@ -265,9 +255,8 @@ def effects() -> str:
 
 def filled(text: str) -> str:
     """The same page, its tables made anew."""
-    for name, make in (("regrets", regrets), ("effects", effects)):
-        pattern = rf"<!-- {name} -->\n.*?<!-- end -->"
-        text = re.sub(pattern, f"<!-- {name} -->\n{make()}<!-- end -->", text, flags=re.DOTALL)
+    pattern = r"<!-- effects -->\n.*?<!-- end -->"
+    text = re.sub(pattern, f"<!-- effects -->\n{effects()}<!-- end -->", text, flags=re.DOTALL)
 
     def table(match: re.Match[str]) -> str:
         source, make = TABLES[match[1]]
