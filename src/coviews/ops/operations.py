@@ -155,7 +155,7 @@ _ROWS = (
     Op("Posterize", tone.posterize, _whole, 4.0, 8.0, 8.0, "bits", paper=True, pointwise=True, eight_bits=True),
     Op("Contrast", tone.contrast, _value, 0.1, 1.9, 1.0, paper=True, table=tone.contrast_table),
     Op("Color", color.color, _value, 0.1, 1.9, 1.0, paper=True, needs_rgb=True),
-    Op("Brightness", tone.brightness, _value, 0.1, 1.9, 1.0, paper=True, pointwise=True),
+    Op("Brightness", tone.brightness, _value, 0.1, 1.9, 1.0, paper=True, pointwise=True, table=tone.brightness_table),
     Op("Sharpness", filters.sharpness, _value, 0.1, 1.9, 1.0, paper=True),
     Op("Cutout", geometry.cutout, _cutout, 0.0, 0.2, 0.0, paper=True),
     Op("Identity", geometry.identity, _value, paper=True),

@@ -36,8 +36,12 @@ def blend(base, value, alpha, limit):
 
 @njit(inline="always")
 def luma(r, g, b):
-    """The grey value of `convert("L")`; 16 bits do not overflow either."""
-    return (r * u32(19595) + g * u32(38470) + b * u32(7471) + u32(0x8000)) >> u32(16)
+    """The grey value of `convert("L")`; 16 bits do not overflow either.
+
+    Each step is cut to 32 bits: numba would compute in 64, half as many at once.
+    """
+    red, green, blue = u32(u32(r) * u32(19595)), u32(u32(g) * u32(38470)), u32(u32(b) * u32(7471))
+    return i32(u32(u32(red + green) + u32(blue + u32(0x8000))) >> u32(16))
 
 
 @njit(inline="always")

@@ -18,11 +18,11 @@ def sharpness(src, dst, h, w, c, p):
     n = w * c
     a, b = carray(src, (h, n)), carray(dst, (h, n))
     alpha = f32(carray(p, SLOTS)[0])
-    sums = np.empty(n, f32)
+    sums = np.empty(n, u32)
     for y in range(1, h - 1):
         above, row, below = a[y - 1], a[y], a[y + 1]
         for i in range(n):
-            sums[i] = f32(above[i]) + f32(row[i]) + f32(below[i])
+            sums[i] = u32(above[i]) + u32(row[i]) + u32(below[i])
         left, middle, right = sums[: n - 2 * c], sums[c : n - c], sums[2 * c :]
         _sharpen(left, middle, right, row[c : n - c], b[y, c : n - c], alpha)
 
@@ -52,11 +52,11 @@ def blur(src, dst, h, w, c, p):
 @njit
 def _sharpen(left, middle, right, row, out, alpha):
     for i in range(out.size):
-        value = f32(row[i])
-        total = left[i] + middle[i] + right[i] + f32(4) * value
-        # the nearest whole number: total / 13 is never halfway between two
-        smooth = f32(i32((total + f32(6.5)) * f32(1 / 13)))
-        out[i] = blend(smooth, value, alpha, largest(out))
+        total = u32(left[i]) + u32(middle[i]) + u32(right[i]) + u32(4) * u32(row[i])
+        rounded_up = u32(total + u32(6))  # total / 13 is never halfway between two whole numbers
+        # 5042 / 2^16 is 1 / 13 for the sums of bytes, without a division
+        smooth = u32(rounded_up * u32(5042)) >> u32(16) if out.itemsize == 1 else rounded_up // u32(13)
+        out[i] = blend(f32(i32(smooth)), f32(i32(row[i])), alpha, largest(out))
 
 
 @njit

@@ -7,6 +7,7 @@ from numba import carray, njit
 
 from coviews.ops.kernels.arithmetic import copy_values
 from coviews.ops.kernels.layout import FILL, OUTSIDE, PLACE, SLOTS
+from coviews.ops.kernels.memory import copy4, prefetch_all
 
 u64 = np.uint64
 
@@ -20,8 +21,11 @@ def affine(src, dst, h, w, c, p):
     """`Image.transform(size, AFFINE, p[:6])` with nearest sampling; what is outside the image gets its colour."""
     a, b, q = carray(src, h * w * c), carray(dst, (h, w * c)), carray(p, SLOTS)
     if q[1] == 0 and q[3] == 0:
-        _scale(carray(src, (h, w * c)), b, w, c, q)
+        _scale(carray(src, (h, w * c)), b, w, c, _outside_row(b, c, q), q)
         return
+    outside = _outside_row(b, c, q)
+    if q[3] != 0:  # a row of the result comes from many rows
+        prefetch_all(a)
     # 16.16 fixed point, from the middle of the first pixel
     ax, bx, ay, by = _fix(q[0]), _fix(q[1]), _fix(q[3]), _fix(q[4])
     x0, y0 = _fix(q[2] + q[0] * 0.5 + q[1] * 0.5), _fix(q[5] + q[3] * 0.5 + q[4] * 0.5)
@@ -29,8 +33,8 @@ def affine(src, dst, h, w, c, p):
         row = b[y]
         start, stop = _inside(x0, ax, w, 0, w)
         start, stop = _inside(y0, ay, h, start, stop)
-        _paint(row[: start * c], c, q)
-        _paint(row[stop * c :], c, q)
+        copy_values(outside[: start * c], row[: start * c])
+        copy_values(outside[stop * c :], row[stop * c :])
         xx, yy = x0 + start * ax, y0 + start * ay
         if ax == 65536 and ay == 0:  # the row moves as a whole
             first = ((yy >> 16) * w + (xx >> 16)) * c
@@ -62,23 +66,37 @@ def cutout(src, dst, h, w, c, p):
 
 
 @njit
-def _paint(a, c, q):
-    """Give pixels the colour that is outside the image."""
+def _outside_row(b, c, q):
+    """A row in the colour that is outside the image."""
+    row = np.empty(b.shape[1], b.dtype)
     for k in range(c):
         value = int(q[OUTSIDE + k])
-        for i in range(k, a.size, c):
-            a[i] = value
+        for i in range(k, row.size, c):
+            row[i] = value
+    return row
 
 
 @njit
 def _gather3(a, row, xx, yy, ax, ay, w):
-    for x in range(row.size // 3):
+    """Three values at (xx, yy) >> 16 for each pixel of a row; the position moves by (ax, ay)."""
+    n, x = row.size // 3, 0
+    lowest = max(yy, yy + (n - 1) * ay) >> 16
+    if a.itemsize == 1 and (lowest + 1) * w * 3 < a.size:  # reads no byte behind the image
+        source, target = a.ctypes.data, row.ctypes.data
+        while x < n - 1:  # the fourth byte is overwritten by the next pixel
+            copy4(source + ((yy >> 16) * w + (xx >> 16)) * 3, target)
+            target += 3
+            xx += ax
+            yy += ay
+            x += 1
+    while x < n:
         j = u64(((yy >> 16) * w + (xx >> 16)) * 3)  # unsigned: no check for counting from the end
         row[3 * x] = a[j]
         row[3 * x + 1] = a[j + u64(1)]
         row[3 * x + 2] = a[j + u64(2)]
         xx += ax
         yy += ay
+        x += 1
 
 
 @njit
@@ -101,7 +119,7 @@ def _inside(first, step, size, start, stop):
 
 
 @njit
-def _scale(a, b, w, c, q):
+def _scale(a, b, w, c, outside, q):
     """An affine map without rotation or shear: rows stay rows, columns stay columns."""
     h = a.shape[0]
     columns = np.empty(w, np.int64)
@@ -120,10 +138,10 @@ def _scale(a, b, w, c, q):
         at += q[4]
         row = b[y]
         if not (0 <= source < h) or start == stop:
-            _paint(row, c, q)
+            copy_values(outside, row)
             continue
-        _paint(row[: start * c], c, q)
-        _paint(row[stop * c :], c, q)
+        copy_values(outside[: start * c], row[: start * c])
+        copy_values(outside[stop * c :], row[stop * c :])
         if columns[stop - 1] - columns[start] == stop - 1 - start:
             copy_values(a[source, columns[start] * c : (columns[stop - 1] + 1) * c], row[start * c : stop * c])
         else:

@@ -1,7 +1,7 @@
 """Where a kernel finds its parameters: `p` is an array of SLOTS numbers.
 
-Compiled kernels are cached on the disk until their own file changes. After a change here, in arithmetic.py, lookup.py
-or transpose.py, delete the cache (`*.nbi` and `*.nbc` in `__pycache__`).
+Compiled kernels are cached on the disk until their own file changes. After a change here, in arithmetic.py, lookup.py,
+memory.py or transpose.py, delete the cache (`*.nbi` and `*.nbc` in `__pycache__`).
 """
 
 CHANNELS = 16  # at most

@@ -9,7 +9,7 @@ from coviews.ops.kernels.arithmetic import blend, clip, copy_values, largest, lu
 from coviews.ops.kernels.layout import SLOTS
 from coviews.ops.kernels.lookup import replace
 
-f32, i32, u8 = np.float32, np.int32, np.uint8
+f32, i32, u8, u64 = np.float32, np.int32, np.uint8, np.uint64
 
 
 def invert(src, dst, h, w, c, p):
@@ -47,6 +47,15 @@ def brightness(src, dst, h, w, c, p):
         b[i] = clip(alpha * f32(a[i]), largest(a))
 
 
+def brightness_table(src, tables, h, w, c, p):
+    """What `brightness` does to each byte."""
+    table, alpha = carray(tables, (c, 256)), f32(carray(p, SLOTS)[0])
+    for v in range(256):
+        table[0, v] = clip(alpha * f32(v), 255)
+    for k in range(1, c):
+        copy_values(table[0], table[k])
+
+
 def contrast(src, dst, h, w, c, p):
     """`ImageEnhance.Contrast`: a blend with the mean grey."""
     a, b = carray(src, h * w * c), carray(dst, h * w * c)
@@ -58,9 +67,10 @@ def contrast(src, dst, h, w, c, p):
 def contrast_table(src, tables, h, w, c, p):
     """What `contrast` does to each byte."""
     mean, table, alpha = _mean_grey(carray(src, h * w * c), c), carray(tables, (c, 256)), f32(carray(p, SLOTS)[0])
-    for k in range(c):
-        for v in range(256):
-            table[k, v] = blend(mean, f32(v), alpha, 255)
+    for v in range(256):
+        table[0, v] = blend(mean, f32(v), alpha, 255)
+    for k in range(1, c):
+        copy_values(table[0], table[k])
 
 
 def autocontrast(src, dst, h, w, c, p):
@@ -119,14 +129,12 @@ def _flatten(a, tables):
     n = a.size // c
     counts = np.zeros((c, 256), np.int32)
     if c == 3:
-        for i in range(n):
-            counts[0, a[3 * i]] += 1
-            counts[1, a[3 * i + 1]] += 1
-            counts[2, a[3 * i + 2]] += 1
+        _count3(a, counts)
     else:
         for i in range(0, a.size, c):
             for k in range(c):
                 counts[k, a[i + k]] += 1
+    positions = np.empty(256, np.int32)
     for k in range(c):
         last = 255
         while counts[k, last] == 0:
@@ -136,12 +144,38 @@ def _flatten(a, tables):
             for v in range(256):
                 tables[k, v] = v
             continue
-        position = step // 2
+        position = i32(step // 2)
+        for v in range(256):
+            positions[v] = position
+            position += counts[k, v]
         inverse = 1.0 / step
         for v in range(256):
             # position // step, exact: (position + 1/2) / step is never within 1 / (2 step) of a whole number
-            tables[k, v] = u8(min(int((position + 0.5) * inverse), 255))
-            position += counts[k, v]
+            tables[k, v] = u8(i32(min((positions[v] + 0.5) * inverse, 255.0)))
+
+
+@njit
+def _count3(a, counts):
+    """Add up how often each channel has each value.
+
+    Neighbours often have the same value, and a count that has just been written is slow to read: so every other pixel
+    is counted apart.
+    """
+    n = a.size // 3
+    odd = np.zeros((3, 256), np.int32)
+    for i in range(n // 2):
+        j = u64(6 * i)  # unsigned: no check for counting from the end
+        counts[0, a[j]] += 1
+        odd[0, a[j + u64(3)]] += 1
+        counts[1, a[j + u64(1)]] += 1
+        odd[1, a[j + u64(4)]] += 1
+        counts[2, a[j + u64(2)]] += 1
+        odd[2, a[j + u64(5)]] += 1
+    for k in range(3):
+        if n % 2:
+            counts[k, a[3 * (n - 1) + k]] += 1
+        for v in range(256):
+            counts[k, v] += odd[k, v]
 
 
 @njit

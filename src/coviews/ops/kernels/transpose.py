@@ -7,11 +7,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
+from coviews.ops.kernels.memory import LINE, prefetch
+
 TILE = 16  # bytes a side of what is transposed at once
-LINE = 64  # bytes that are fetched from memory at once
 
 
 @njit
@@ -30,7 +30,7 @@ def transpose(source, y, x, rows, columns, out, top):
             j = min(tile_x, columns - TILE)
             if tile_x % LINE == 0:  # the rows below are fetched from memory meanwhile
                 for row in range(i + TILE, i + 2 * TILE):
-                    _prefetch(begin + row * width + j)
+                    prefetch(begin + row * width + j)
             _transpose_tile(begin + i * width + j, width, out_begin + j * out_width + i, out_width)
 
 
@@ -61,20 +61,3 @@ def _transposed_tile(typingctx, source, width, out, out_width):
 
 
 _transpose_tile: Any = intrinsic(_transposed_tile)
-
-
-def _prefetched(typingctx, address):
-    """Ask for the bytes at an address, which are read soon; where there are none, nothing happens."""
-
-    def generate(context, builder, signature, args):
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        # for reading, to be kept in all caches, data
-        builder.call(function, [builder.inttoptr(args[0], byte), *(ir.Constant(number, n) for n in (0, 3, 1))])
-        return context.get_dummy_value()
-
-    return types.void(types.intp), generate
-
-
-_prefetch: Any = intrinsic(_prefetched)
