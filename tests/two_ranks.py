@@ -48,6 +48,7 @@ if __name__ == "__main__":
         out=run,
         save_every=0,
         lr=0.3,
+        precision="32-true",  # one process and two are compared closely
     )
     done = pretrain(encoder=encoder(), settings=settings, progress=False)
     rank = torch.distributed.get_rank() if devices > 1 else 0

@@ -13,6 +13,7 @@ _PAPER = PretrainSettings(
     batch_size=512,
     space="autoaugment",
     search=PPOSettings.paper(),
+    precision="32-true",
 )
 
 PRESETS: dict[str, PretrainSettings] = {

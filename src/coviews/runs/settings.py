@@ -33,6 +33,7 @@ LEAST_LOCAL = 8  # pixels a side, where the size of local views is not given
 VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
 DEFAULT_VIEWS = "recipe"  # the best on average without labels, see docs/results.md
 CHOOSE = "choose"  # views that `coviews pretrain` chooses before it trains
+AUTO = "auto"  # a precision that the machine decides on which the run starts
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
 # the choices of a placement, and what the options for them are called
 _PLACEMENT = {"crop": "crop", "area": "crop_area", **{n: n for n in ("flip", "flip_vertical", "quarter_turns")}}
@@ -193,8 +194,9 @@ class PretrainSettings:
     """Devices (on a CPU: processes) on each machine."""
     num_nodes: int = 1
     """Machines."""
-    precision: str = "32-true"
-    """32-true, 16-mixed or bf16-mixed."""
+    precision: str = AUTO
+    """32-true, bf16-mixed, 16-mixed, or auto: bf16-mixed where the processor or GPU has instructions for it, which is
+    faster, otherwise 32-true. The loss always has 32 bits."""
     threads: int | None = None
     """Threads that make views; all cores if none. The result does not depend on it."""
 

@@ -19,7 +19,7 @@ from coviews.searching.settings import SearchSettings
 if TYPE_CHECKING:
     from coviews.runs.settings import PretrainSettings
 
-ACCELERATORS, PRECISIONS = ("auto", "cpu", "cuda", "mps"), ("32-true", "16-mixed", "bf16-mixed")
+ACCELERATORS, PRECISIONS = ("auto", "cpu", "cuda", "mps"), ("auto", "32-true", "16-mixed", "bf16-mixed")
 _MANY = 1_000_000
 # the least and the largest value of each whole number
 _RANGES = {

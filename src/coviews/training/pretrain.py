@@ -143,7 +143,7 @@ def train_epoch(t: Training) -> None:
         rate = learning_rate(s, (t.epoch - 1) * b.steps + step, b.steps)
         for group in t.optimizer.param_groups:
             group["lr"] = rate
-        losses = t.method.losses(tensors)
+        losses = t.method(tensors)  # called by another name, it would not have the run's precision
         loss = losses.each.mean()
         t.optimizer.zero_grad()
         t.fabric.backward(loss + t.keeping.loss(losses, plan) if t.keeping else loss)

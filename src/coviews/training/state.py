@@ -96,10 +96,11 @@ class Training:
         if fabric.world_size > 1 and fabric.device.type == "cuda":
             self.bare = nn.SyncBatchNorm.convert_sync_batchnorm(self.bare)
         self.method, self.optimizer = fabric.setup(self.bare, optimizer)
-        self.method.mark_forward_method("losses")
         if self.keeping is not None:
             self.keeping.set_up(fabric)
         self.ranks = Ranks(fabric, self.bare)
+        if self.ranks.any(self.ranks.same(settings.precision) != settings.precision):
+            raise CoviewsError("the machines of this run would choose different precisions: give --precision 32-true")
 
         self.queue = PolicyQueue(settings.queue_size, settings.queue_p)
         self.left_out = operations_left_out(given_source, self.first_source)
