@@ -14,6 +14,8 @@ _PAPER = PretrainSettings(
     space="autoaugment",
     search=PPOSettings.paper(),
     precision="32-true",
+    lr=0.03,
+    weight_decay=5e-4,
 )
 
 PRESETS: dict[str, PretrainSettings] = {

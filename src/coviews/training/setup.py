@@ -200,6 +200,11 @@ def _check_data(settings: PretrainSettings, images: ImageSet) -> None:
             f"--batch-size {settings.batch_size} is more than the {len(images)} images of {settings.data}: "
             "choose a smaller one"
         )
+    if len(images) < settings.batch_size * settings.accumulate:
+        raise CoviewsError(
+            f"{settings.accumulate} batches of {settings.batch_size} are more than the {len(images)} images of "
+            f"{settings.data}: choose a smaller --accumulate"
+        )
     if settings.learns_views and len(images) < settings.search.images_needed:
         raise CoviewsError(
             f"a search needs {settings.search.images_needed} images, and {settings.data} has {len(images)}: "
