@@ -19,6 +19,7 @@ def pretrain_command(
     preset: str | None = None,
     config: Path | None = None,
     resume: Path | None = None,
+    auto_resume: bool = False,
     overwrite: bool = False,
     progress: bool = True,
     labels: Data = None,
@@ -34,11 +35,14 @@ def pretrain_command(
         config: A YAML file of settings, such as a run's config.yaml; the other options change them.
         resume: The folder of a run to continue, exactly as if it had not been interrupted; with more --epochs, it is
             extended.
+        auto_resume: Continue the run in --out if there is one, otherwise begin it: for jobs that are started again.
         overwrite: Replace a run that is in --out.
         progress: Show the progress.
         labels: A few labelled images, for --views choose: as for coviews choose.
         budget: The time that --views choose may take, such as 90s, 30m or 2h.
     """
+    if auto_resume:
+        resume = _run_to_continue(settings, resume, overwrite)
     if settings.views == CHOOSE and resume is None:
         settings = _with_chosen_views(settings, labels, budget, overwrite, progress)
     elif labels is not None:
@@ -46,6 +50,19 @@ def pretrain_command(
     from coviews.training.pretrain import pretrain as train
 
     train(settings=settings, resume=resume, overwrite=overwrite, progress=progress)
+
+
+def _run_to_continue(settings: PretrainSettings, resume: Path | None, overwrite: bool) -> Path | None:
+    """The run in --out, if there is one.
+
+    Every process of a run looks for itself: none can write the run before all of them have begun.
+    """
+    if settings.out is None or resume is not None or overwrite or settings.views == CHOOSE:
+        raise CoviewsError(
+            "--auto-resume needs --out, and does not go with --resume, --overwrite or --views choose: "
+            "run coviews choose first"
+        )
+    return settings.out if (settings.out / "config.yaml").exists() else None
 
 
 def _with_chosen_views(
