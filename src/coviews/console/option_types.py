@@ -71,9 +71,11 @@ class PretrainKeywords(TypedDict, total=False):
     local_area: tuple[float, float]
     epochs: int
     batch_size: int
-    lr: float
+    accumulate: int
+    optimizer: str
+    lr: float | None
     lr_warmup_epochs: int
-    weight_decay: float
+    weight_decay: float | None
     sgd_momentum: float
     seed: int
     warmup_epochs: int | None
@@ -161,9 +163,11 @@ class CompareKeywords(TypedDict, total=False):
     local_area: tuple[float, float]
     epochs: int
     batch_size: int
-    lr: float
+    accumulate: int
+    optimizer: str
+    lr: float | None
     lr_warmup_epochs: int
-    weight_decay: float
+    weight_decay: float | None
     sgd_momentum: float
     seed: int
     warmup_epochs: int | None
