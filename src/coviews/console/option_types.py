@@ -45,7 +45,7 @@ class PretrainKeywords(TypedDict, total=False):
     download: bool
     cache: str | Path | None
     method: "str | Mapping[str, Any] | MethodSettings"
-    keep: float
+    keep: float | None
     keep_what: str
     init_from: str | None
     views: str
@@ -137,7 +137,7 @@ class CompareKeywords(TypedDict, total=False):
     download: bool
     cache: str | Path | None
     method: "str | Mapping[str, Any] | MethodSettings"
-    keep: float
+    keep: float | None
     keep_what: str
     init_from: str | None
     views: str | Sequence[str] | None
@@ -228,6 +228,7 @@ class ChooseKeywords(TypedDict, total=False):
     ignores: str | None
     forbid: str | None
     cap: str | None
+    keep: bool
     budget: str
     jobs: int | None
     out: str | Path

@@ -12,7 +12,7 @@ from coviews.console.options import Int, Number, Text
 from coviews.data.formats import data_help
 from coviews.data.levels import MAX_PIXELS
 from coviews.errors import CoviewsError, unknown
-from coviews.methods.keeping import KeepSettings
+from coviews.methods.keeping import KEEP_WEIGHT, KeepSettings
 from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
 from coviews.ops.operations import PixelType
@@ -88,9 +88,10 @@ class PretrainSettings:
 
     method: Annotated[MethodSettings, tyro.conf.arg(name="")] = field(default_factory=SimCLRSettings)
     """What learns from the views, with its options."""
-    keep: float = 0.0
+    keep: Number = None
     """Let the encoder keep what views change: the weight of a small network that predicts, from the features of two
-    views, what was done differently to them. 5 is a good try where colour or position may matter; 0 for none."""
+    views, what was done differently to them. 5 is a good try where colour or position may matter; 0 for none. By
+    default 5 for a family of views with `keep`, otherwise 0."""
     keep_what: str = "all"
     """What it predicts, with commas between: colour, crop, flip (turns too), other (rotations, blur, ...), or all."""
     encoder: str = "resnet18"
@@ -224,7 +225,8 @@ class PretrainSettings:
     @property
     def keeping(self) -> KeepSettings:
         """How much the encoder is asked to keep of what views change, and what."""
-        return KeepSettings(weight=self.keep, what=self.keep_what)
+        default = KEEP_WEIGHT if self.family is not None and self.family.keep else 0.0
+        return KeepSettings(weight=default if self.keep is None else self.keep, what=self.keep_what)
 
     @property
     def base_lr(self) -> float:
@@ -382,7 +384,7 @@ class PretrainSettings:
                 named = {"hard_source" if self.views == "hardviews" else "views": family.text}
         return dataclasses.replace(
             self, space=self.space_name, crop=p.crop, crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical,
-            quarter_turns=p.quarter_turns, warmup_epochs=self.warmup, lr=self.base_lr,
+            quarter_turns=p.quarter_turns, warmup_epochs=self.warmup, keep=self.keeping.weight, lr=self.base_lr,
             weight_decay=self.base_decay, **named,
         )  # fmt: skip
 
