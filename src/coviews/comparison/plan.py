@@ -8,6 +8,7 @@ from typing import Any
 
 from coviews.boundary.yaml_text import read_yaml
 from coviews.errors import CoviewsError
+from coviews.policies.fixed import FIXED
 from coviews.policies.tilted import COOPERATIVE
 from coviews.runs.settings import CHOOSE, FROM_PYTHON, PretrainSettings
 from coviews.runs.settings_file import changed_settings
@@ -108,14 +109,15 @@ def read_variants(path: str | Path) -> dict[str, Any]:
 
 def _changes(name: str) -> dict[str, Any]:
     kind, _, how = name.partition(":")
-    if not how:
-        return {"views": kind}
+    if not how or name in FIXED:
+        return {"views": name}
     if kind == "randaugment" and how.isascii() and how.isdecimal():
         return {"views": kind, "magnitude": int(how)}
     if kind in COOPERATIVE and how in SEARCHES:
         return {"views": kind, "search": how}
     raise CoviewsError(
-        f"{name!r} is no view source: only randaugment:15 and coviews:{'|'.join(SEARCHES)} have a second part"
+        f"{name!r} is no view source: only {', '.join(n for n in FIXED if ':' in n)}, randaugment:15 and "
+        f"coviews:{'|'.join(SEARCHES)} have a second part"
     )
 
 

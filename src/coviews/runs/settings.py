@@ -19,7 +19,7 @@ from coviews.ops.operations import PixelType
 from coviews.ops.placement import Placement
 from coviews.ops.space import STANDARD, standard_space
 from coviews.policies.factors import FAMILIES, OPERATIONS, RECIPE, Family, is_family, named_family, with_locks
-from coviews.policies.fixed import FIXED, ViewSourceKeywords, takes_option, view_source
+from coviews.policies.fixed import FIXED, ViewSourceKeywords, source_space, takes_option, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
@@ -101,7 +101,8 @@ class PretrainSettings:
     views: str = DEFAULT_VIEWS
     """How views are made: a family (recipe, cropflip, a line such as 'crop small, mirror, light', or a .yaml file that
     coviews choose wrote), choose (find a family first), coviews or indepviews (learned), hardviews, random, uniform,
-    randaugment, trivialaugment, simclr, or the file of a learned policy (.safetensors)."""
+    randaugment, trivialaugment, autoaugment:cifar10 (or svhn, imagenet), simclr, or the file of a learned policy
+    (.safetensors)."""
     magnitude: int = 9
     """RandAugment's, 0 to 30."""
     hard_source: str = "simclr"
@@ -169,7 +170,8 @@ class PretrainSettings:
     """The newest policy's share (before normalisation); each older one has 1 - p of the one after it."""
     space: str | None = None
     """The operations of learned, uniform and random views: all (the default; channels for images that are not 8-bit
-    grey or colour), autoaugment (the paper's), simclr, simclr-wide, randaugment or trivialaugment."""
+    grey or colour), autoaugment (the paper's), autoaugment-bins, simclr, simclr-wide, randaugment or
+    trivialaugment."""
     search: SearchSettings = field(default_factory=TableSettings)
 
     knn_every: int = 10
@@ -242,7 +244,7 @@ class PretrainSettings:
         """The space of learned, uniform and random views: the prior's own, if it has one."""
         if self._takes_space:
             return self.space or STANDARD
-        return self.search.first_source if self.family is None else OPERATIONS
+        return source_space(self.search.first_source) if self.family is None else OPERATIONS
 
     @property
     def warmup(self) -> int:

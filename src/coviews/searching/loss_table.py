@@ -42,8 +42,8 @@ class TableSettings(SearchSettings):
     reads_training_losses: ClassVar[bool] = True
 
     prior: str = "uniform"
-    """What the policy departs from: uniform, random, randaugment, trivialaugment or simclr, or a family of views, such
-    as the file that choose writes."""
+    """What the policy departs from: uniform, random, randaugment, trivialaugment, autoaugment:cifar10 (or svhn,
+    imagenet) or simclr, or a family of views, such as the file that choose writes."""
 
     memory: int = 50_000
     """Pairs of views, the last that training has seen, which the table is fitted to."""
