@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from coviews.features.feature_options import EmbedOptions, NeighboursOptions
     from coviews.features.neighbours import Neighbours, neighbours
     from coviews.methods.losses import info_nce
+    from coviews.methods.viewmaker import load_viewmaker
     from coviews.ops.images import channel_statistics
     from coviews.runs.settings import PretrainSettings
     from coviews.training.check import Check, check
@@ -73,6 +74,7 @@ _LATE = {
     "export": "coviews.encoders.export",
     "info_nce": "coviews.methods.losses",
     "load_encoder": "coviews.encoders.file",
+    "load_viewmaker": "coviews.methods.viewmaker",
     "make_encoder": "coviews.encoders.architectures",
     "neighbours": "coviews.features.neighbours",
     "pretrain": "coviews.training.pretrain",
@@ -126,6 +128,7 @@ __all__ = [
     "load_encoder",
     "load_images",
     "load_policy",
+    "load_viewmaker",
     "make_encoder",
     "make_view_groups",
     "make_views",

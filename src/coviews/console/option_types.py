@@ -54,6 +54,9 @@ class PretrainKeywords(TypedDict, total=False):
     hard_views: int
     hard_crops: int
     hard_scale: float
+    viewmaker_source: str
+    viewmaker_budget: float
+    viewmaker_lr: float
     crop: str | None
     crop_area: tuple[float, float] | None
     flip: float | None
@@ -144,6 +147,9 @@ class CompareKeywords(TypedDict, total=False):
     hard_views: int
     hard_crops: int
     hard_scale: float
+    viewmaker_source: str
+    viewmaker_budget: float
+    viewmaker_lr: float
     crop: str | None
     crop_area: tuple[float, float] | None
     flip: float | None

@@ -15,6 +15,7 @@ from coviews.errors import CoviewsError, unknown
 from coviews.methods.keeping import KeepSettings
 from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
+from coviews.methods.viewmaker import BUDGET
 from coviews.ops.operations import PixelType
 from coviews.ops.placement import Placement
 from coviews.ops.space import STANDARD, standard_space
@@ -24,18 +25,20 @@ from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.leaves import changed_leaves, differing_leaves
-from coviews.runs.settings_checks import check_hard_views, check_names, check_numbers, check_search, check_views
+from coviews.runs.settings_checks import check_choices, check_names, check_search
 from coviews.searching.loss_table import TableSettings
 from coviews.searching.settings import SearchSettings
 
 LOCAL_AREA = (0.05, 0.4)  # the least and largest area of a local view
 LEAST_LOCAL = 8  # pixels a side, where the size of local views is not given
-VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
+VIEWS = (*FIXED, "hardviews", "viewmaker", *COOPERATIVE)
 DEFAULT_VIEWS = "recipe"  # the best on average without labels, see docs/results.md
 CHOOSE = "choose"  # views that `coviews pretrain` chooses before it trains
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
 # the choices of a placement, and what the options for them are called
 _PLACEMENT = {"crop": "crop", "area": "crop_area", **{n: n for n in ("flip", "flip_vertical", "quarter_turns")}}
+
+_SOURCES = {"hardviews": "hard_source", "viewmaker": "viewmaker_source"}  # views that are made from others
 
 # what may change when a run is continued: it says how and where the work is done, not what comes out
 OF_THE_MACHINE = frozenset(
@@ -101,8 +104,8 @@ class PretrainSettings:
     views: str = DEFAULT_VIEWS
     """How views are made: a family (recipe, cropflip, a line such as 'crop small, mirror, light', or a .yaml file that
     coviews choose wrote), choose (find a family first), coviews or indepviews (learned), hardviews, random, uniform,
-    randaugment, trivialaugment, autoaugment:cifar10 (or svhn, imagenet), simclr, or the file of a learned policy
-    (.safetensors)."""
+    randaugment, trivialaugment, autoaugment:cifar10 (or svhn, imagenet), simclr, viewmaker (learned perturbations), or
+    the file of a learned policy (.safetensors)."""
     magnitude: int = 9
     """RandAugment's, 0 to 30."""
     hard_source: str = "simclr"
@@ -113,6 +116,12 @@ class PretrainSettings:
     """How many views of an image are drawn; --hard-views of them, with the hardest crops, are made. 0 for no choice."""
     hard_scale: float = 1.0
     """The share of their resolution at which views are compared by the encoder, such as 0.5: a quarter of its work."""
+    viewmaker_source: str = "crop whole"
+    """viewmaker changes views of this source, named as for --hard-source; by default whole images."""
+    viewmaker_budget: float = BUDGET
+    """How much viewmaker changes a value of an image on average, at most, as a share of its range."""
+    viewmaker_lr: float = 1e-3
+    """The learning rate of the viewmaker's network, by Adam; 0 for one that does not learn."""
     crop: Text = None
     """How views are cropped: random, joint (the areas of the two crops differ more) or none; by default as --views."""
     crop_area: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH")] = None
@@ -206,9 +215,7 @@ class PretrainSettings:
             if not is_family(self.views) and self.views != CHOOSE:
                 raise unknown("view source", self.views, [*VIEWS, *FAMILIES, CHOOSE])
             _family(self.views)
-        check_numbers(self)
-        check_views(self)
-        check_hard_views(self)
+        check_choices(self)
         self.keeping  # noqa: B018 - it is checked when made
         self._check_limits()
         self.method.check_batch(self.batch_size)
@@ -289,7 +296,8 @@ class PretrainSettings:
         """The views before any are learned or chosen."""
         if self.learns_views:
             return self.search.first_source
-        return self.hard_source if self.views == "hardviews" else self.views
+        name = _SOURCES.get(self.views)
+        return self.views if name is None else getattr(self, name)
 
     @property
     def view_sizes(self) -> tuple[tuple[int, int], ...]:
@@ -377,7 +385,7 @@ class PretrainSettings:
             if self.learns_views:
                 named = {"search": dataclasses.replace(self.search, **prior)}
             else:
-                named = {"hard_source" if self.views == "hardviews" else "views": family.text}
+                named = {_SOURCES.get(self.views, "views"): family.text}
         return dataclasses.replace(
             self, space=self.space_name, crop=p.crop, crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical,
             quarter_turns=p.quarter_turns, warmup_epochs=self.warmup, **named,

@@ -138,8 +138,7 @@ def train_epoch(t: Training) -> None:
         t.clock("waiting for views")
         torch.manual_seed(_seed(s.seed, DROPOUT, t.epoch, step, b.rank))  # for encoders that drop parts
         tensors = [x for views in groups for x in to_tensors(views, t.views.mean, t.views.std, t.fabric.device)]
-        if t.hard_views is not None:
-            tensors, plan = t.hard_views.pair(tensors, plan)
+        tensors, plan = t.harder(tensors, plan)
         rate = learning_rate(s, (t.epoch - 1) * b.steps + step, b.steps)
         for group in t.optimizer.param_groups:
             group["lr"] = rate
@@ -148,7 +147,7 @@ def train_epoch(t: Training) -> None:
         t.optimizer.zero_grad()
         t.fabric.backward(loss + t.keeping.loss(losses, plan) if t.keeping else loss)
         t.optimizer.step()
-        t.bare.after_step(losses)
+        t.after_step(losses)
         observed.append((plan, losses.each.detach(), loss.detach()))
         t.step = step + 1
         t.clock("training")

@@ -204,4 +204,4 @@ def first_source(settings: PretrainSettings) -> ViewSource:
         return s.first_source()
     if s.views == "hardviews":
         return s.named_source(s.hard_source, views=s.hard_crops or s.hard_views)
-    return s.named_source(s.views, views=s.view_count)
+    return s.named_source(s.base_views, views=s.view_count)
