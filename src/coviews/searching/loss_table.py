@@ -40,6 +40,7 @@ class TableSettings(SearchSettings):
     name: ClassVar[str] = "table"
     unit: ClassVar[tuple[str, str]] = ("fit of the table", "fits of the table")
     reads_training_losses: ClassVar[bool] = True
+    needs_bound: ClassVar[bool] = True
 
     prior: str = "uniform"
     """What the policy departs from: uniform, random, randaugment, trivialaugment, autoaugment:cifar10 (or svhn,

@@ -136,7 +136,7 @@ def train_epoch(t: Training) -> None:
     t.start_epoch()
     for step, groups, plan in b.epoch(t.source, t.epoch, first, ahead=ahead):
         t.clock("waiting for views")
-        torch.manual_seed(_seed(s.seed, DROPOUT, t.epoch, step, b.rank))  # for encoders that drop parts
+        torch.manual_seed(_seed(s.seed, DROPOUT, t.epoch, step, b.rank))  # for encoders that drop parts, and noise
         tensors = [x for views in groups for x in to_tensors(views, t.views.mean, t.views.std, t.fabric.device)]
         tensors, plan = t.harder(tensors, plan)
         rate = learning_rate(s, (t.epoch - 1) * b.steps + step, b.steps)
