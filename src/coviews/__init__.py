@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from coviews.choosing.options import ChooseOptions
     from coviews.comparison.compare import Comparison, compare
     from coviews.comparison.reproduce import reproduce
+    from coviews.comparison.self_randaugment import self_randaugment
     from coviews.encoders.architectures import make_encoder
     from coviews.encoders.encoder_options import ExportOptions
     from coviews.encoders.export import Exported, export
@@ -79,6 +80,7 @@ _LATE = {
     "neighbours": "coviews.features.neighbours",
     "pretrain": "coviews.training.pretrain",
     "reproduce": "coviews.comparison.reproduce",
+    "self_randaugment": "coviews.comparison.self_randaugment",
     "to_tensors": "coviews.encoders.pixels",
 }
 
@@ -137,6 +139,7 @@ __all__ = [
     "read_family",
     "reproduce",
     "search",
+    "self_randaugment",
     "space",
     "to_tensors",
     "view_source",

@@ -74,6 +74,7 @@ def learned(reward):
     return policy, float((drawn == invert).any((1, 2)).mean())
 
 
+@pytest.mark.filterwarnings("ignore:search iteration")  # the toy is soon solved
 def test_the_bound_is_what_keeps_views_recognisable():
     bounded, few = learned(BoundedReward("ratio"))
     free, most = learned(FREE)

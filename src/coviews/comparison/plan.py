@@ -10,7 +10,7 @@ from coviews.boundary.yaml_text import read_yaml
 from coviews.errors import CoviewsError
 from coviews.policies.fixed import FIXED
 from coviews.policies.tilted import COOPERATIVE
-from coviews.runs.settings import CHOOSE, FROM_PYTHON, PretrainSettings
+from coviews.runs.settings import CHOOSE, CHOSEN_FIRST, FROM_PYTHON, PretrainSettings
 from coviews.runs.settings_file import changed_settings
 from coviews.searching.known import SEARCHES
 
@@ -57,8 +57,10 @@ class Plan:
         for settings in self.variants.values():
             if settings.data.startswith(FROM_PYTHON):
                 raise CoviewsError("a comparison needs data by name: a folder, a file or a known set")
-            if settings.views == CHOOSE:
-                raise CoviewsError("choose views first, with coviews choose, and compare the file that it writes")
+            if settings.views in CHOSEN_FIRST:
+                first = {CHOOSE: "with coviews choose, and compare the file that it writes"}
+                how = first.get(settings.views, f"with coviews pretrain --views {settings.views}, and compare those")
+                raise CoviewsError(f"choose views first, {how}")
 
     @property
     def jobs(self) -> list[Job]:

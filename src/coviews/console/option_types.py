@@ -50,6 +50,7 @@ class PretrainKeywords(TypedDict, total=False):
     init_from: str | None
     views: str
     magnitude: int
+    randaugment_steps: int
     hard_source: str
     hard_views: int
     hard_crops: int
@@ -143,6 +144,7 @@ class CompareKeywords(TypedDict, total=False):
     init_from: str | None
     views: str | Sequence[str] | None
     magnitude: int
+    randaugment_steps: int
     hard_source: str
     hard_views: int
     hard_crops: int

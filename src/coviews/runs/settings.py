@@ -33,7 +33,7 @@ LOCAL_AREA = (0.05, 0.4)  # the least and largest area of a local view
 LEAST_LOCAL = 8  # pixels a side, where the size of local views is not given
 VIEWS = (*FIXED, "hardviews", "viewmaker", *COOPERATIVE)
 DEFAULT_VIEWS = "recipe"  # the best on average without labels, see docs/results.md
-CHOOSE = "choose"  # views that `coviews pretrain` chooses before it trains
+CHOOSE, SELF_RANDAUGMENT = CHOSEN_FIRST = ("choose", "selfrandaugment")  # by `coviews pretrain`, before it trains
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
 # the choices of a placement, and what the options for them are called
 _PLACEMENT = {"crop": "crop", "area": "crop_area", **{n: n for n in ("flip", "flip_vertical", "quarter_turns")}}
@@ -103,11 +103,13 @@ class PretrainSettings:
 
     views: str = DEFAULT_VIEWS
     """How views are made: a family (recipe, cropflip, a line such as 'crop small, mirror, light', or a .yaml file that
-    coviews choose wrote), choose (find a family first), coviews or indepviews (learned), hardviews, random, uniform,
-    randaugment, trivialaugment, autoaugment:cifar10 (or svhn, imagenet), simclr, viewmaker (learned perturbations), or
-    the file of a learned policy (.safetensors)."""
+    coviews choose wrote), choose or selfrandaugment (find views first), coviews or indepviews (learned), hardviews,
+    random, uniform, randaugment, trivialaugment, autoaugment:cifar10 (or svhn, imagenet), simclr, viewmaker (learned
+    perturbations), or the file of a learned policy (.safetensors)."""
     magnitude: int = 9
     """RandAugment's, 0 to 30."""
+    randaugment_steps: int = 2
+    """How many operations in a row RandAugment applies."""
     hard_source: str = "simclr"
     """hardviews chooses among views of this source: a fixed one, or a family of views, named as for --views."""
     hard_views: int = 4
@@ -212,8 +214,8 @@ class PretrainSettings:
     def __post_init__(self) -> None:
         check_names(self)
         if self.views not in VIEWS and not self.views.endswith(".safetensors"):
-            if not is_family(self.views) and self.views != CHOOSE:
-                raise unknown("view source", self.views, [*VIEWS, *FAMILIES, CHOOSE])
+            if not is_family(self.views) and self.views not in CHOSEN_FIRST:
+                raise unknown("view source", self.views, [*VIEWS, *FAMILIES, *CHOSEN_FIRST])
             _family(self.views)
         check_choices(self)
         self.keeping  # noqa: B018 - it is checked when made
@@ -349,7 +351,7 @@ class PretrainSettings:
         if takes_option(name, "p"):
             options["p"] = self.search.p
         if takes_option(name, "magnitude"):
-            options["magnitude"] = self.magnitude
+            options = {"steps": self.randaugment_steps, "magnitude": self.magnitude, **options}
         return self.limits.source(view_source(name, **options))
 
     def searches_at(self, epoch: int) -> bool:
@@ -394,4 +396,4 @@ class PretrainSettings:
 
 def _family(name: str) -> Family:
     """A family by name; the recipe stands in for views that are still to be chosen."""
-    return RECIPE if name == CHOOSE else named_family(name)
+    return RECIPE if name in CHOSEN_FIRST else named_family(name)

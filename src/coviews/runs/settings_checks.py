@@ -12,6 +12,7 @@ from coviews.ops.placement import AREA, CROPS
 from coviews.ops.space import SPACES
 from coviews.ops.view_settings import OUTSIDE
 from coviews.policies.factors import FAMILIES, is_family, named_family
+from coviews.policies.files import MOST_STEPS
 from coviews.policies.fixed import FIXED, takes_option
 from coviews.searching.known import SEARCHES
 from coviews.searching.settings import SearchSettings
@@ -28,7 +29,7 @@ _RANGES = {
     "keep_every": (0, _MANY), "devices": (1, 1024), "num_nodes": (1, 100_000), "seed": (0, 2**63 - 1),
     "subset_seed": (0, 2**63 - 1), "magnitude": (0, 30), "size": (1, LARGEST), "threads": (1, 4096),
     "view_size": (1, LARGEST), "views_global": (1, 64), "views_local": (0, 64), "local_size": (1, LARGEST),
-    "max_pixels": (1, 10**10), "max_side": (1, LARGEST),
+    "max_pixels": (1, 10**10), "max_side": (1, LARGEST), "randaugment_steps": (1, MOST_STEPS),
 }  # fmt: skip
 _LARGEST_LR = 1e4
 _LARGEST_DECAY = 1e4

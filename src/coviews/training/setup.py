@@ -24,7 +24,7 @@ from coviews.policies.factors import FAMILIES
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.folder import Run
 from coviews.runs.presets import PRESETS
-from coviews.runs.settings import CHOOSE, FROM_PYTHON, VIEWS, PretrainSettings
+from coviews.runs.settings import CHOOSE, CHOSEN_FIRST, FROM_PYTHON, VIEWS, PretrainSettings
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -44,10 +44,10 @@ def final_settings(
     """
     if resume is None:
         new = (settings or (PRESETS["demo"] if demo else PretrainSettings())).replaced(**changes)
-        if new.views == CHOOSE:
-            raise CoviewsError(
-                "views='choose' is for the command line: call coviews.choose(data) first, and give its file as views"
-            )
+        if new.views in CHOSEN_FIRST:
+            first = {CHOOSE: "coviews.choose(data) first, and give its file as views"}
+            how = first.get(new.views, "coviews.self_randaugment(settings, out) first, and train with its settings")
+            raise CoviewsError(f"views={new.views!r} is for the command line: call {how}")
         return with_max_side(new)
     before = Run.open(resume, writes=False).settings
     now = (settings or before).replaced(**changes, out=resume)
