@@ -8,7 +8,8 @@ import tyro
 from coviews.cli.settings import MethodName, SearchName, starting_settings
 from coviews.console.options import Data, Int
 from coviews.errors import CoviewsError
-from coviews.runs.settings import CHOOSE, CHOSEN_FIRST, SELF_RANDAUGMENT, PretrainSettings
+from coviews.runs.settings import PretrainSettings
+from coviews.runs.view_names import CHOOSE, CHOSEN_FIRST, SELF_RANDAUGMENT
 
 
 def pretrain_command(
@@ -76,7 +77,8 @@ def _with_chosen_views(
         return found.settings.replaced(out=out)
     choice = choose(
         s.data, labels=labels, budget=budget, matters=s.matters, ignores=s.ignores, forbid=s.forbid, cap=s.cap,
-        channels=s.channels, seed=s.seed, data_root=s.data_root, cache=s.cache, out=out / CHOICE, progress=progress,
+        keep=s.keep is None, channels=s.channels, seed=s.seed, data_root=s.data_root, cache=s.cache, out=out / CHOICE,
+        progress=progress,
     )  # fmt: skip
     print(choice.decided.sentence)
     return s.replaced(views=str(choice.file), out=out)

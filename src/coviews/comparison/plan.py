@@ -10,8 +10,9 @@ from coviews.boundary.yaml_text import read_yaml
 from coviews.errors import CoviewsError
 from coviews.policies.fixed import FIXED
 from coviews.policies.tilted import COOPERATIVE
-from coviews.runs.settings import CHOOSE, CHOSEN_FIRST, FROM_PYTHON, PretrainSettings
+from coviews.runs.settings import FROM_PYTHON, PretrainSettings
 from coviews.runs.settings_file import changed_settings
+from coviews.runs.view_names import CHOOSE, CHOSEN_FIRST
 from coviews.searching.known import SEARCHES
 
 VIEWS = ("simclr", "random", "uniform", "randaugment", "hardviews", "indepviews", "coviews")

@@ -81,19 +81,23 @@ def _times(method: Method, settings: PretrainSettings, images: ImageSet, batch: 
     optimizer = torch.optim.SGD([p for p in method.parameters() if p.requires_grad], 1e-6)
     viewmaker = Viewmaker(channels) if settings.views == "viewmaker" else None
 
+    def mixed() -> torch.autocast:
+        return torch.autocast("cpu", torch.bfloat16, enabled=settings.precision == "bf16-mixed")
+
     def train() -> None:
         optimizer.zero_grad()
         made = views if viewmaker is None else [viewmaker(view) for view in views]
-        method.losses(made).each.mean().backward()
+        with mixed():
+            loss = method.losses(made).each.mean()
+        loss.backward()
         optimizer.step()
 
     def look() -> None:
-        with torch.no_grad():
+        with torch.no_grad(), mixed():
             method.encoder(views[0])
 
-    with torch.autocast("cpu", torch.bfloat16, enabled=settings.precision == "bf16-mixed"):
-        training = _timed(train, steps) * settings.batch_size / batch
-        return EncoderTimes(training, _timed(look, steps) / batch)
+    training = _timed(train, steps) * settings.batch_size / batch
+    return EncoderTimes(training, _timed(look, steps) / batch)
 
 
 def expected_seconds(settings: PretrainSettings, pace: EncoderTimes, images: int, tested: int) -> float:

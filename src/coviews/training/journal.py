@@ -15,7 +15,8 @@ from coviews.policies.factors import FAMILIES
 from coviews.policies.learned import AnyPolicy
 from coviews.policies.queue import PolicyQueue
 from coviews.runs.folder import Run
-from coviews.runs.settings import FROM_PYTHON, VIEWS, PretrainSettings
+from coviews.runs.settings import FROM_PYTHON, PretrainSettings
+from coviews.runs.view_names import VIEWS
 from coviews.searching.contract import SearchReport
 from coviews.training.clock import Pace
 from coviews.training.monitor import collapse_warning
@@ -63,7 +64,7 @@ class Journal:
             self.display.line(f"{len(images.classes)} classes, for the looks at the encoder only: {names}{more}")
         self.display.line(
             f"{s.method.name} on {s.encoder} ({parameters / 1e6:.1f} M parameters), {s.views} views, "
-            f"{s.epochs} epochs of {steps} steps{searches} -> {self.run.path}"
+            f"{s.epochs} epochs of {steps} steps{searches}, {s.precision} precision -> {self.run.path}"
         )
         if channels in (1, 3) and s.forbid and not has_colour(images):
             self.display.line(f"the images are grey: their views never have {s.forbid.replace(',', ', ')}")

@@ -35,6 +35,7 @@ from coviews.training.hard_views import HardViews
 from coviews.training.journal import Journal
 from coviews.training.keeping import REFERENCE, Keeping
 from coviews.training.monitor import Monitor
+from coviews.training.optimizers import make_optimizer
 from coviews.training.pair_losses import PairLosses
 from coviews.training.ranks import Ranks
 from coviews.training.setup import first_source, load_data, without_colour
@@ -82,7 +83,7 @@ class Training:
         )
         self.batches = Batches(
             self.images.images, settings.batch_size, settings.seed, self.views, fabric.global_rank, fabric.world_size,
-            local if local.sizes else None,
+            local if local.sizes else None, settings.accumulate,
         )  # fmt: skip
         self.monitor = Monitor(self.images, self.test, self.views.mean, self.views.std, settings.seed)
 
@@ -91,16 +92,15 @@ class Training:
         self.keeping = self._make_keeping() if settings.keeping.weight else None
         trained = [p for p in self.bare.parameters() if p.requires_grad]
         trained += self.keeping.head.parameters() if self.keeping else []
-        optimizer = torch.optim.SGD(
-            trained, settings.lr, momentum=settings.sgd_momentum, weight_decay=settings.weight_decay
-        )
+        optimizer = make_optimizer(settings, trained)
         if fabric.world_size > 1 and fabric.device.type == "cuda":
             self.bare = nn.SyncBatchNorm.convert_sync_batchnorm(self.bare)
         self.method, self.optimizer = fabric.setup(self.bare, optimizer)
-        self.method.mark_forward_method("losses")
         if self.keeping is not None:
             self.keeping.set_up(fabric)
         self.ranks = Ranks(fabric, self.bare)
+        if self.ranks.any(self.ranks.same(settings.precision) != settings.precision):
+            raise CoviewsError("the machines of this run would choose different precisions: give --precision 32-true")
         adds = settings.views == "viewmaker"
         self.viewmaking = Viewmaking(settings, channels, self.views, fabric) if adds else None
 
@@ -159,8 +159,12 @@ class Training:
             return self.hard_views.pair(views, plan)
         return (views if self.viewmaking is None else self.viewmaking.views(views)), plan
 
-    def after_step(self, losses: Losses) -> None:
-        """Update what the optimiser does not."""
+    def change_weights(self, losses: Losses, rate: float) -> None:
+        """One step of the optimisers, and of what follows the encoder, by the gradients so far; they begin anew."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad()
         self.bare.after_step(losses)
         if self.viewmaking is not None:
             self.viewmaking.step()
@@ -197,7 +201,7 @@ class Training:
             kept = f"The checkpoint from before is kept: {self.run.checkpoint}" if self.run.checkpoint.exists() else ""
             raise CoviewsError(
                 f"the loss is {loss} in epoch {self.epoch}, up to step {self.step} of {self.batches.steps}: the "
-                f"training diverged. Start anew with a lower --lr (now {self.settings.lr:g}). {kept}".rstrip()
+                f"training diverged. Start anew with a lower --lr (now {self.settings.base_lr:g}). {kept}".rstrip()
             )
 
     @property

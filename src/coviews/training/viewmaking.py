@@ -28,8 +28,7 @@ class Viewmaking:
         self.std = torch.tensor(views.std, device=fabric.device).reshape(shape)
 
     def views(self, views: Sequence[Tensor]) -> list[Tensor]:
-        """The views (n, C, H, W) with what the viewmaker adds to each; forgets the gradients of the last step."""
-        self.optimizer.zero_grad()
+        """The views (n, C, H, W) with what the viewmaker adds to each."""
         made: list[Tensor] = []
         for _, group in itertools.groupby(views, lambda view: view.shape):
             some = list(group)
@@ -38,8 +37,9 @@ class Viewmaking:
         return made
 
     def step(self) -> None:
-        """Change the viewmaker by the gradients of the loss."""
+        """Change the viewmaker by the gradients of the loss so far; they begin anew."""
         self.optimizer.step()
+        self.optimizer.zero_grad()
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint holds of it."""
