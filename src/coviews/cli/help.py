@@ -52,8 +52,8 @@ MAIN: dict[str, dict[str, str]] = {
         "--batch-size": "Images in a training step.",
     },
     "preview": {
-        "--views": "How views are made: recipe, random, uniform, randaugment, trivialaugment, simclr, a file, or a "
-        "line such as 'crop small, mirror'.",
+        "--views": "How views are made: recipe, random, uniform, randaugment, trivialaugment, simclr, "
+        "autoaugment:cifar10 (or svhn, imagenet), a file, or a line such as 'crop small, mirror'.",
         "--out": "The picture to write.",
         "--rows": "How many images to show.",
         "--pairs": "How many pairs of views to show for each image.",

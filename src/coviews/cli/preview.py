@@ -72,9 +72,9 @@ def preview_command(
 
     Args:
         data: A folder of images, an image file, or 'shapes' (built in; 'shapes:2000' for as many).
-        views: How views are made: random, uniform, randaugment, trivialaugment or simclr, the file of a
-            learned policy (.safetensors), or a family of views: recipe, cropflip, a line such as 'crop small, mirror,
-            light', or its file (.yaml).
+        views: How views are made: random, uniform, randaugment, trivialaugment, autoaugment:cifar10 (or svhn,
+            imagenet) or simclr, the file of a learned policy (.safetensors), or a family of views: recipe, cropflip, a
+            line such as 'crop small, mirror, light', or its file (.yaml).
         out: Where to write the picture; its extension says which format. An older one is replaced.
         rows: How many images to show.
         pairs: How many pairs of views to show of each.

@@ -204,7 +204,7 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
             if leak := shared_text(shared_images(*loaded[data]), len(loaded[data][1] or ())):
                 warnings.warn(leak, stacklevel=2)
         images, test = loaded[data]
-        views = (s.view_size, s.views_global, s.views_local, s.local_size)
+        views = (s.views == "viewmaker", s.view_size, s.views_global, s.views_local, s.local_size)
         work = (data, s.encoder, s.method, s.batch_size, s.precision, views)
         if work not in paces:
             paces[work] = measured_pace(s, images, threads)

@@ -146,7 +146,7 @@ def _pairs(
 ) -> PairExamples:
     sample = images.subset(generator.permutation(len(images))[:PAIRS])
     source_name, source = newest_source(run, settings, images)
-    views, plan = make_pairs(sample.images, source, settings, images.mean, generator)  # (n, 2, H, W, C)
+    views, plan = make_pairs(run.path, sample.images, source, settings, images.mean, generator)  # (n, 2, H, W, C)
     scores, chance = _scores(views, model)
     count = len(scores)
     if count < 2:

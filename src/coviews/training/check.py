@@ -169,7 +169,7 @@ def _measured(
     pixels, generator = images.images, np.random.default_rng(settings.seed)
     source = fitted_source(_source(folder, settings), pixels.shape[3], pixels.dtype)
     mean_colour = images.mean if pixels.shape[3] != 1 else images.mean[:1]
-    pairs, _ = make_pairs(pixels, source, settings, mean_colour, generator)
+    pairs, _ = make_pairs(folder.path, pixels, source, settings, mean_colour, generator)
 
     def measure(module: nn.Module, prefix: str) -> dict[str, float]:
         def take(part: NDArray[Any]) -> Features:

@@ -15,7 +15,8 @@ from coviews.policies.factors import FAMILIES
 from coviews.policies.learned import AnyPolicy
 from coviews.policies.queue import PolicyQueue
 from coviews.runs.folder import Run
-from coviews.runs.settings import FROM_PYTHON, VIEWS, PretrainSettings
+from coviews.runs.settings import FROM_PYTHON, PretrainSettings
+from coviews.runs.view_names import VIEWS
 from coviews.searching.contract import SearchReport
 from coviews.training.clock import Pace
 from coviews.training.monitor import collapse_warning

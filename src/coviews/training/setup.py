@@ -25,7 +25,8 @@ from coviews.policies.factors import FAMILIES
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.folder import Run
 from coviews.runs.presets import PRESETS
-from coviews.runs.settings import AUTO, CHOOSE, FROM_PYTHON, VIEWS, PretrainSettings
+from coviews.runs.settings import AUTO, FROM_PYTHON, PretrainSettings
+from coviews.runs.view_names import CHOOSE, CHOSEN_FIRST, VIEWS
 from coviews.training.precision import with_precision
 
 if TYPE_CHECKING:
@@ -46,10 +47,10 @@ def final_settings(
     """
     if resume is None:
         new = (settings or (PRESETS["demo"] if demo else PretrainSettings())).replaced(**changes)
-        if new.views == CHOOSE:
-            raise CoviewsError(
-                "views='choose' is for the command line: call coviews.choose(data) first, and give its file as views"
-            )
+        if new.views in CHOSEN_FIRST:
+            first = {CHOOSE: "coviews.choose(data) first, and give its file as views"}
+            how = first.get(new.views, "coviews.self_randaugment(settings, out) first, and train with its settings")
+            raise CoviewsError(f"views={new.views!r} is for the command line: call {how}")
         return for_this_machine(new)
     before = Run.open(resume, writes=False).settings
     now = (settings or before).replaced(**changes, out=resume)
@@ -219,4 +220,4 @@ def first_source(settings: PretrainSettings) -> ViewSource:
         return s.first_source()
     if s.views == "hardviews":
         return s.named_source(s.hard_source, views=s.hard_crops or s.hard_views)
-    return s.named_source(s.views, views=s.view_count)
+    return s.named_source(s.base_views, views=s.view_count)
