@@ -314,8 +314,8 @@ def test_as_a_program(tmp_path):
 
     good = run("preview", "shapes:20", "--rows", "1", "--pairs", "1", "--out", "s.png")
     assert good.returncode == 0
-    assert re.sub("coviews: compiling the image kernels.*\n", "", good.stderr) == ""  # said on a slow machine
-    assert good.stdout == "wrote s.png: random views of 1 image\n"
+    assert re.sub("coviews: compiling image operations.*\n", "", good.stderr) == ""  # said on a slow machine
+    assert good.stdout == "wrote s.png: recipe views of 1 image\n"
     assert (tmp_path / "s.png").exists()
     (tmp_path / "empty").mkdir()
     bad = run("preview", "empty")

@@ -18,6 +18,7 @@ from coviews.ops.plan import Plan
 from coviews.ops.view_settings import outside_colour
 from coviews.pictures.drawing import as_picture
 from coviews.pictures.view_sheet import view_steps
+from coviews.policies.factors import views_title
 from coviews.policies.fixed import fitted_source
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import ViewSource
@@ -169,7 +170,7 @@ def _sources(run: RunRecord, settings: PretrainSettings, images: ImageSet) -> di
         return {"views of the policy that was given": settings.named_source(settings.views)}
     hard, name = settings.views == "hardviews", settings.base_views
     source = fitted_source(settings.named_source(name), channels, pixels)
-    return {f"{name} views{', of which hardviews chooses' if hard else ''}": source}
+    return {f"{views_title(name)}{', of which hardviews chooses' if hard else ''}": source}
 
 
 def picture(pixels: NDArray[Any], words: str, shown: Shown | None = None) -> Picture:
