@@ -171,7 +171,7 @@ def test_preview_of_a_folder_shows_each_class_and_skips_broken_files(tmp_path, c
     )
     assert preview(tmp_path / "data", "--rows", 10, "--out", tmp_path / "a.webp") == 0
     assert sorted(seen["captions"]) == list("abcdefghij")
-    assert seen["title"] == f"{tmp_path.name}/data · random"
+    assert seen["title"] == f"{tmp_path.name}/data · recipe"
     error = capsys.readouterr().err
     assert error.startswith("warning: 1 broken and skipped")
     assert "a/bad.png (not an image)" in error
