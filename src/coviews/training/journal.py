@@ -65,8 +65,8 @@ class Journal:
             self.display.line(f"{len(images.classes)} classes, for the looks at the encoder only: {names}{more}")
         self.display.line(
             f"{s.method.name} on {s.encoder} ({parameters / 1e6:.1f} M parameters), {s.views} views, "
-            f"{s.epochs} epoch{'s' if s.epochs > 1 else ''} of {steps} step{'s' if steps > 1 else ''}{searches} "
-            f"-> {self.run.path}"
+            f"{s.epochs} epoch{'s' if s.epochs > 1 else ''} of {steps} step{'s' if steps > 1 else ''}{searches}, "
+            f"{s.precision} precision -> {self.run.path}"
         )
         if steps < STEPS and (batch := fitting_batch(n)) < s.batch_size:
             self.display.line(
