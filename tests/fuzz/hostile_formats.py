@@ -7,6 +7,7 @@ and makes one of the calls.
 import contextlib
 import json
 import shutil
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from small_runs import BY_TABLE, SMALL, trust_young_encoders
 DATA = "shapes:32"
 RUN = SMALL.replaced(data=DATA, epochs=2, batch_size=16, warmup_epochs=1, knn_every=1, threads=1, search=BY_TABLE)
 Call = Callable[[Path], object]
+_LONG_STEP = 3.0  # seconds of work from one step of a training to the next, after which the rest is known
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,16 @@ def stop_trainings_early() -> None:
     """Let every training, search and comparison end soon after it has begun."""
 
     def limited(owner: Any, name: str, most: int) -> None:
-        old, count = getattr(owner, name), 0
+        old, count, before = getattr(owner, name), 0, time.process_time()
 
         def new(*args: Any, **kwargs: Any) -> Any:
-            nonlocal count
+            nonlocal count, before
             count += 1
-            if count > most:
+            now = time.process_time()
+            if count > most or (count > 1 and now - before > _LONG_STEP):
                 count = 0
                 raise Enough
+            before = now
             return old(*args, **kwargs)
 
         setattr(owner, name, new)
@@ -441,4 +445,7 @@ def formats(examples: Path) -> dict[str, Format]:
 
 def _text(path: Path) -> str:
     """What a user read from a file; not what is tested."""
-    return path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
+    if not path.is_file():
+        return ""
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read(100_000_000)

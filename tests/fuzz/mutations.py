@@ -261,7 +261,7 @@ def mutate_zip(content: bytes, chance: random.Random) -> bytes:
         case 1:
             members.append((name, data))
         case 2:
-            members[place] = (chance.choice(("../x", "x" * 5000, "", "/x", name + "x")), data)
+            members[place] = (chance.choice(("../x", "x" * 5000, " ", "/x", name + "x")), data)
         case 3:
             members[place], how = (name, data + b"\x00" * 300_000_000 * (chance.random() < 0.2)), zipfile.ZIP_DEFLATED
         case 4:

@@ -10,6 +10,7 @@ from coviews.data.picture_reader import Header, check_room
 from coviews.errors import CoviewsError
 
 DICOM = (".dcm", ".dicom")
+_ITEM = 8  # bytes before each compressed frame
 _DEFLATED = "1.2.840.10008.1.2.1.99"  # the whole file is compressed: how large it gets is not known beforehand
 
 
@@ -21,9 +22,9 @@ def is_dicom(start: bytes, name: str) -> bool:
 def dicom_header(file: IO[bytes], frames: str | int | None) -> Header:
     """The header of a DICOM file."""
     content = _read(file, pixels=False)
-    stack = _stack(content, frames)
+    stack = _stack(file, content, frames)
     height, width = _number(content, "Rows"), _number(content, "Columns")
-    check_room(height, width, stack.channels * (_number(content, "BitsAllocated") // 8 or 1))
+    check_room(height, width, stack.channels, _number(content, "BitsAllocated") // 8)
     plain = _number(content, "BitsAllocated") <= 8 and not _number(content, "PixelRepresentation", 0)
     return Header(height, width, stack.channels, 8 if plain and _rescale(content) == (1, 0) else None, stack.remark)
 
@@ -34,7 +35,7 @@ def dicom_pixels(file: IO[bytes], frames: str | int | None) -> NDArray[Any]:
     content = _read(file, pixels=True)
     from pydicom.pixels import pixel_array
 
-    stack = _stack(content, frames)
+    stack = _stack(file, content, frames)
     samples = _number(content, "SamplesPerPixel", 1)
     parts = [np.asarray(pixel_array(content, index=index)) for index in stack.pages]
     pixels = np.concatenate([part.reshape(*part.shape[:2], samples) for part in parts], axis=2)
@@ -46,7 +47,7 @@ def dicom_pixels(file: IO[bytes], frames: str | int | None) -> NDArray[Any]:
 
 def dicom_frames(file: IO[bytes]) -> int:
     """The number of frames of a DICOM file."""
-    return max(1, _number(_read(file, pixels=False), "NumberOfFrames", 1))
+    return _frame_count(file, _read(file, pixels=False))
 
 
 def _read(file: IO[bytes], *, pixels: bool) -> Any:
@@ -71,8 +72,19 @@ def _read(file: IO[bytes], *, pixels: bool) -> Any:
     return content
 
 
-def _stack(content: Any, frames: str | int | None) -> Stack:
+def _frame_count(file: IO[bytes], content: Any) -> int:
+    """The number of frames; an error if the file is too short for as many."""
     count = max(1, _number(content, "NumberOfFrames", 1))
+    syntax = content.file_meta.get("TransferSyntaxUID") if "file_meta" in vars(content) else None
+    bits = _number(content, "Rows") * _number(content, "Columns") * _number(content, "BitsAllocated")
+    least = _ITEM if syntax is not None and syntax.is_compressed else max(1, bits // 8)
+    if count > max(1, file.seek(0, 2) // least):
+        raise ValueError(f"{count:,} frames, more than the file can hold")
+    return count
+
+
+def _stack(file: IO[bytes], content: Any, frames: str | int | None) -> Stack:
+    count = _frame_count(file, content)
     return choose_frames(Axes(("I",), (count,)), _number(content, "SamplesPerPixel", 1), frames)
 
 

@@ -15,6 +15,7 @@ LISTS = (".txt", ".csv", ".tsv")
 _PATHS = ("path", "file", "filename", "image")
 _LABELS = ("label", "class", "target")
 _LARGEST = 256 * 2**20  # bytes: millions of paths
+_MOST_CELLS = 4_000_000  # and lines: each takes a hundred bytes of memory and more
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -34,6 +35,8 @@ def listed_files(path: Path) -> tuple[list[str], list[str]]:
         text = read_bounded(path, _LARGEST, "list").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise CoviewsError(f"cannot read the list {path}: it is not text in UTF-8") from error
+    if sum(text.count(end) for end in "\n\r,\t") > _MOST_CELLS:
+        raise CoviewsError(f"the list {path} has more than {_MOST_CELLS:,} lines and cells: name a folder of images")
     if path.suffix.lower() == ".txt":
         lines = [line.strip() for line in text.split("\n")]
         return [line for line in lines if line and not line.startswith("#")], []

@@ -20,6 +20,7 @@ _WHITE_IS_ZERO, _PALETTE = 0, 3
 _ALPHA = (1, 2)
 _PLAIN, _DEFLATE, _PACKBITS = (1,), (8, 32946), (32773,)
 _BY_CODECS = (5,)  # LZW: by imagecodecs, where it is installed
+_NOT_APART = "its pages cannot be told apart"
 _CHECKED = 1 << 20  # bytes of compressed data whose size is found out before they are decoded
 
 logging.getLogger("tifffile").addHandler(logging.NullHandler())  # it logs to the console what is wrong with files
@@ -47,13 +48,16 @@ def tiff_pixels(file: IO[bytes], frames: str | int | None) -> NDArray[Any] | Non
         if _is_single_picture(series):
             return None
         parts = [_page_pixels(file, series, index) for index in _stack(series, frames).pages]
-        return _upright(np.concatenate(parts, axis=2), _orientation(page))
+        return _upright(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2), _orientation(page))
 
 
 def tiff_frames(file: IO[bytes]) -> int:
     """The number of pages of equal shape in a TIFF file."""
     with _opened(file) as tiff:
-        return _page_count(tiff.series[0])
+        count = _page_count(tiff.series[0])
+        if count > len(tiff.series[0].pages):  # its description may say anything
+            raise ValueError(_NOT_APART)
+        return count
 
 
 def _is_single_picture(series: "TiffPageSeries") -> bool:
@@ -105,14 +109,14 @@ def _stack(series: "TiffPageSeries", frames: str | int | None) -> Stack:
     )
     stack = choose_frames(axes, _samples(page), frames)
     size = np.dtype(page.dtype).itemsize
-    check_room(page.imagelength, page.imagewidth, max(page.samplesperpixel * len(stack.pages), 1) * size)
+    check_room(page.imagelength, page.imagewidth, max(page.samplesperpixel * len(stack.pages), 1), size)
     return stack
 
 
 def _page_pixels(file: IO[bytes], series: "TiffPageSeries", index: int) -> NDArray[Any]:
     """One page (H, W, C), without alpha."""
     if index >= len(series.pages):  # ImageJ writes stacks of more than 4 GB behind a single page
-        raise ValueError("its pages cannot be told apart")
+        raise ValueError(_NOT_APART)
     page: Any = series.pages[index]
     page = page.aspage()
     compression = int(page.compression)

@@ -232,24 +232,31 @@ class Training:
             if state["data"] != self._fingerprint:
                 raise ValueError("the images are not those that it was trained on: some were added, removed or changed")
             self.bare.load_state_dict(state["method"])
-            self.optimizer.load_state_dict(state["optimizer"])
+            self._restore_optimizer(state["optimizer"])
             self.fabric._precision.load_state_dict(state["precision"])
             for name in _POSITION:
                 setattr(self, name, state[name])
             self.clock.seconds.update(state["seconds"])
-            neighbours = state.get("looks", {}).get("neighbours")  # version 0.1.0 kept none
-            self.monitor.neighbours = None if neighbours is None else neighbours.numpy()
+            self.monitor.restore(state.get("looks", {}).get("neighbours"))  # version 0.1.0 kept none
             if self.search is not None:
                 self.search.load_state_dict(state["search"])
             if self.keeping is not None:
                 self.keeping.load_state_dict(state["keeping"])
             if self.hard_views is not None:
                 self.hard_views.load_state_dict(state.get("hard views", {}))
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        except Exception as error:  # torch and NumPy raise anything for values that do not fit
             why = " ".join(str(error).split())[:200]
             raise CoviewsError(f"the checkpoint {self.run.checkpoint} does not fit this run: {why}") from error
         for epoch in reversed(self.queued):
             self.queue.push(load_policy(self.run.policy_path(epoch)))
+
+    def _restore_optimizer(self, state: dict[str, Any]) -> None:
+        """Give the optimiser its momentum; its options follow from the settings, whatever the checkpoint says."""
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state["state"]})
+        for parameter, values in self.optimizer.optimizer.state.items():
+            for name, value in values.items():
+                if value is not None and (not isinstance(value, Tensor) or value.shape != parameter.shape):
+                    raise ValueError(f"the {name} of a weight of the shape {tuple(parameter.shape)} is of another")
 
     @property
     def _hard_state(self) -> dict[str, Any]:
