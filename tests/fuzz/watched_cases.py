@@ -257,5 +257,8 @@ def _processor_time(pid: int) -> float:
 
 def _sleeps(pid: int) -> bool:
     """Whether no thread of a process could work now."""
-    states = [path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    states = []
+    for path in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):  # the thread has ended just now
+            states.append(path.read_text().rpartition(")")[2].split()[0])
     return "R" not in states

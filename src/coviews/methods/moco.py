@@ -18,7 +18,6 @@ from coviews.methods.losses import bank_nce
 from coviews.methods.method import Losses, Method, MethodSettings, pair, pair_means, swapped
 from coviews.methods.momentum import move_towards, slow_copy
 
-
 _LARGEST_BANK = 1_000_000_000  # keys
 
 
