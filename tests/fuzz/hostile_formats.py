@@ -5,10 +5,13 @@ and makes one of the calls.
 """
 
 import contextlib
+import io
 import json
+import pickle
 import shutil
 import time
 import warnings
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -337,6 +340,31 @@ def _lists(folder: Path) -> None:
     (folder / "list.txt").write_text("# files\n" + "".join(f"{r}\n" for r in rows))
 
 
+def _known_sets(folder: Path) -> None:
+    """CIFAR-10, SVHN and TinyImageNet with a few images, as their authors publish them."""
+    from scipy.io import savemat
+
+    generator = np.random.default_rng(0)
+    cifar = folder / "cifar-10-batches-py"
+    cifar.mkdir()
+    batch = {b"data": generator.integers(0, 256, (4, 3072), np.uint8), b"labels": [0, 1, 0, 1]}
+    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+        (cifar / name).write_bytes(pickle.dumps(batch, 2))
+    (cifar / "batches.meta").write_bytes(pickle.dumps({b"label_names": [b"a", b"b"]}, 2))
+    digits = {"X": generator.integers(0, 256, (32, 32, 3, 4), np.uint8), "y": np.array([[1], [2], [10], [1]])}
+    savemat(folder / "train_32x32.mat", digits, do_compression=True)
+    file = io.BytesIO()
+    Image.fromarray(generator.integers(0, 256, (16, 16, 3), np.uint8)).save(file, "JPEG")
+    with zipfile.ZipFile(folder / "tiny.zip", "w") as archive:
+        archive.writestr("tiny-imagenet-200/wnids.txt", "n1\nn2\n")
+        for name in ("n1", "n2"):
+            archive.writestr(f"tiny-imagenet-200/train/{name}/images/0.JPEG", file.getvalue())
+
+
+def _load_known(name: str) -> Call:
+    return lambda folder: coviews.load_images(name, root=folder, size=16)
+
+
 def _parts(examples: Path) -> Callable[[Path], None]:
     """What a kill left of `embed`."""
 
@@ -422,6 +450,13 @@ def formats(examples: Path) -> dict[str, Format]:
         "csv": Format(_lists, {"list.csv": "table"}, {"load": _load("list.csv"), "preview": _preview("list.csv")}),
         "tsv": Format(_lists, {"list.tsv": "table"}, {"load": _load("list.tsv")}),
         "txt": Format(_lists, {"list.txt": "table"}, {"load": _load("list.txt")}),
+        "cifar": Format(
+            _known_sets,
+            {"cifar-10-batches-py/data_batch_1": "bytes", "cifar-10-batches-py/batches.meta": "bytes"},
+            {"load": _load_known("cifar10")},
+        ),
+        "svhn": Format(_known_sets, {"train_32x32.mat": "bytes"}, {"load": _load_known("svhn")}),
+        "tiny-imagenet": Format(_known_sets, {"tiny.zip": "zip"}, {"load": _load("tiny.zip", size=16)}),
         "stored-images": Format(
             _stored,
             {"cache/*/about.json": "json", "cache/*/images.npy": "npy"},
