@@ -1,9 +1,11 @@
 """What training on learned views costs: images per second of `pretrain` over those of the bare encoder step.
 
-Bare: forward, loss, backward and update of the same method on views that were made beforehand. `pretrain`: whole
-epochs of it, views drawn from a queue of four policies, made, moved and normalised. lightly: its SimCLR with
-its own transform (torchvision's operations), loss and projector on the same encoder, images, batch and cores, images
-in memory, with the number of loader processes that serves it best. All in one process, in turn, medians of rounds.
+Bare: forward, loss, backward and update of the same method, in the precision that is the default on this machine, on
+views that were made beforehand. `pretrain`: whole epochs of it, views drawn from a queue of four policies, made, moved
+and normalised. lightly: its SimCLR with its own transform (torchvision's operations), loss and projector on the same
+encoder, images, batch and cores, images in memory, in 32 bits as in its own example, with the number of loader
+processes that serves it best; and the same in our precision. `step_speedup`: the bare step in 32 bits over that in the
+default precision. All in one process, in turn, medians of rounds.
 
 Then the time of an epoch of hard views of each kind, and of the keeping head, over that of the recipe.
 """
@@ -13,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -29,11 +31,14 @@ from coviews.runs.settings import PretrainSettings
 from coviews.searching.ppo import PPOSettings
 from coviews.training.lifecycle import begin
 from coviews.training.pretrain import train_epoch
-from coviews.training.setup import make_fabric
+from coviews.training.setup import for_this_machine, make_fabric
 from coviews.training.state import Training
 from measure import options, versions, write
 
 BATCH = 128
+# what is timed: the encoder, the side of the images, and the steps in a round
+SIZES = {"resnet8": ("resnet8", 32, 20), "resnet18": ("resnet18", 32, 2), "resnet18_96": ("resnet18", 96, 1)}
+T = TypeVar("T")
 # what is compared with the recipe
 COSTLIER: dict[str, dict[str, Any]] = {
     "keep": {"views": "recipe", "keep": 5.0},
@@ -53,6 +58,7 @@ def training_of(encoder: str, images: int, **changes: Any) -> Iterator[Training]
         save_every=1e6, space="autoaugment", search=PPOSettings(),
         views="coviews",
     ).replaced(**changes)  # fmt: skip
+    settings = for_this_machine(settings)
     with tempfile.TemporaryDirectory() as folder:
         training = Training(settings, make_fabric(settings), Display(False), settings.data, None)
         training.settings = settings.replaced(out=Path(folder) / "run")
@@ -73,13 +79,11 @@ def bare_steps(training: Training, steps: int) -> Callable[[], object]:
             break
 
     def run() -> None:
-        training.bare.train()
+        training.method.train()
         for pair in pairs:
-            losses = training.bare.losses(pair)
-            training.optimizer.zero_grad()
-            losses.each.mean().backward()
-            training.optimizer.step()
-            training.bare.after_step(losses)
+            losses = training.method(pair)
+            training.fabric.backward(losses.each.mean())
+            training.change_weights(losses, 0.01)
 
     return run
 
@@ -93,8 +97,8 @@ def epoch(training: Training) -> Callable[[], object]:
     return run
 
 
-def lightly_epoch(training: Training, workers: int) -> Callable[[], object]:
-    """An epoch as lightly's own example of SimCLR writes it."""
+def lightly_epoch(training: Training, workers: int, *, mixed: bool = False) -> Callable[[], object]:
+    """An epoch as lightly's own example of SimCLR writes it; mixed: in our precision instead of 32 bits."""
     import_torchvision()
     from lightly.loss import NTXentLoss
     from lightly.models.modules import SimCLRProjectionHead
@@ -113,7 +117,7 @@ def lightly_epoch(training: Training, workers: int) -> Callable[[], object]:
         def __getitem__(self, i: int) -> list[torch.Tensor]:
             return transform(pictures[i])
 
-    encoder = make_encoder(training.settings.encoder)
+    encoder = make_encoder(training.settings.encoder, training.images.images.shape[1:3])
     features = encoder.feature_count
     head = SimCLRProjectionHead(features, features, features)
     criterion = NTXentLoss(temperature=0.5)
@@ -124,7 +128,8 @@ def lightly_epoch(training: Training, workers: int) -> Callable[[], object]:
 
     def run() -> None:
         for x0, x1 in loader:
-            loss = criterion(head(encoder(x0).flatten(1)), head(encoder(x1).flatten(1)))
+            with training.fabric.autocast() if mixed else contextlib.nullcontext():
+                loss = criterion(head(encoder(x0).flatten(1)), head(encoder(x1).flatten(1)))
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
@@ -141,16 +146,15 @@ def times_over_recipe(rounds: int, steps: int) -> dict[str, float]:
     return {f"time_over_recipe_{name}": t[name] / t["recipe"] for name in COSTLIER}
 
 
-def best_of(systems: dict[str, Callable[[], object]]) -> dict[str, Callable[[], object]]:
-    """The fastest of several, by one call of each after another one."""
+def best_of(systems: dict[T, Callable[[], object]]) -> T:
+    """The name of the fastest of several, by one call of each after another one."""
     t = medians(systems, 1)
-    name = min(t, key=t.__getitem__)
-    return {name: systems[name]}
+    return min(t, key=t.__getitem__)
 
 
-def medians(systems: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+def medians(systems: dict[T, Callable[[], object]], rounds: int) -> dict[T, float]:
     """Seconds of one call of each, taken in turn."""
-    times: dict[str, list[float]] = {name: [] for name in systems}
+    times: dict[T, list[float]] = {name: [] for name in systems}
     for call in systems.values():
         call()  # warm up
     for _ in range(rounds):
@@ -165,24 +169,36 @@ def main() -> None:
     asked = options(__doc__)
     figures: dict[str, float] = {}
     table = Table("", "images/s over the bare step's", "share of its time that is not the bare step's")
-    plans = {"resnet8": (3 if asked.quick else 9, 20), "resnet18": (1 if asked.quick else 3, 2)}
-    for encoder, (rounds, steps) in plans.items():
-        with training_of(encoder, steps * BATCH) as training:
-            systems = {"bare": bare_steps(training, steps), "pretrain": epoch(training)}
-            if encoder == "resnet8":
-                systems |= best_of({f"lightly, {n} loader processes": lightly_epoch(training, n) for n in (0, 1, 2)})
+    rounds_of = {"resnet8": 3 if asked.quick else 9}
+    for name, (encoder, side, steps) in SIZES.items():
+        images, rounds = steps * BATCH, rounds_of.get(name, 1 if asked.quick else 3)
+        with contextlib.ExitStack() as stack:
+            training = stack.enter_context(training_of(encoder, images, size=side))
+            full = stack.enter_context(training_of(encoder, images, size=side, precision="32-true"))
+            lightly = {n: lightly_epoch(training, n) for n in (0, 1, 2)}
+            # beside a larger encoder the loaders have less to do, and choosing would take long
+            best = best_of(lightly) if encoder == "resnet8" else 0
+            systems = {
+                "bare": bare_steps(training, steps), "bare, 32 bits": bare_steps(full, steps),
+                "pretrain": epoch(training), f"lightly, {best} loader processes": lightly[best],
+                "lightly, our precision": lightly_epoch(training, best, mixed=True),
+            }  # fmt: skip
             t = medians(systems, rounds)
-        figures[f"pretrain_over_bare_{encoder}"] = t["bare"] / t["pretrain"]
-        for name in t:
-            table.add_row(f"{encoder}: {name}", f"{t['bare'] / t[name]:.3f}", f"{1 - t['bare'] / t[name]:.1%}")
-        if encoder == "resnet8":
-            best = min(seconds for name, seconds in t.items() if name.startswith("lightly"))
-            figures["pretrain_over_lightly_resnet8"] = best / t["pretrain"]
-            figures["views_share_pretrain_resnet8"] = max(0.0, 1 - t["bare"] / t["pretrain"])
-            figures["views_share_lightly_resnet8"] = 1 - t["bare"] / best
-    figures |= times_over_recipe(*plans["resnet8"])
+        for system in t:
+            table.add_row(f"{name}: {system}", f"{t['bare'] / t[system]:.3f}", f"{1 - t['bare'] / t[system]:.1%}")
+        plain = t[f"lightly, {best} loader processes"]
+        figures |= {
+            f"pretrain_over_bare_{name}": t["bare"] / t["pretrain"],
+            f"pretrain_over_lightly_{name}": plain / t["pretrain"],
+            f"pretrain_over_lightly_same_precision_{name}": t["lightly, our precision"] / t["pretrain"],
+            f"step_speedup_{name}": t["bare, 32 bits"] / t["bare"],
+            f"views_share_pretrain_{name}": max(0.0, 1 - t["bare"] / t["pretrain"]),
+        }
+        if encoder == "resnet8":  # of its own step, which is that in 32 bits
+            figures["views_share_lightly_resnet8"] = 1 - t["bare, 32 bits"] / plain
+    figures |= times_over_recipe(rounds_of["resnet8"], SIZES["resnet8"][2])
     Console(width=110).print(table)
-    print(f"{torch.get_num_threads()} threads, batches of {BATCH} pairs at 32 pixels")
+    print(f"{torch.get_num_threads()} threads, batches of {BATCH} pairs, {training.settings.precision} precision")
     print(versions("coviews", "numpy", "numba", "torch", "torchvision", "lightly"))
     for key, value in figures.items():
         print(f"  {key}: {value:.4g}")

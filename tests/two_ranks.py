@@ -1,6 +1,6 @@
 """A run on one process or on two that share each batch: `two_ranks.py DEVICES FOLDER METHOD [VIEWS [SEARCH]]`.
 
-Views that are not learned are trained on with the keeping head.
+Views that are not learned are trained on with the keeping head, and with gradients of three batches averaged.
 """
 
 import sys
@@ -44,10 +44,12 @@ if __name__ == "__main__":
         **({"bank": 128} if method == "moco" else {}),
         views=views,
         keep=0.0 if views == "coviews" else 5.0,
+        **({} if views == "coviews" else {"batch_size": 16, "accumulate": 3}),
         devices=devices,
         out=run,
         save_every=0,
         lr=0.3,
+        precision="32-true",  # one process and two are compared closely
     )
     done = pretrain(encoder=encoder(), settings=settings, progress=False)
     rank = torch.distributed.get_rank() if devices > 1 else 0

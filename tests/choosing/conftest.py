@@ -38,7 +38,7 @@ def quick(images, tmp_path, pilots):
     def run(data=images, **changes):
         options = {
             "out": tmp_path / "choice", "size": 16, "pilots": 12, "epochs": 2, "jobs": 2, "progress": False,
-            "matters": "tilt,blur,cutout",
+            "matters": "tilt,blur,cutout", "keep": False,
         }  # fmt: skip
         return choose(data, **(options | changes))
 

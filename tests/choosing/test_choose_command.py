@@ -11,10 +11,10 @@ import pytest
 
 from coviews import CoviewsError, choose, pretrain, read_family
 from coviews.cli import main
-from coviews.policies.factors import FACTORS
+from coviews.policies.factors import VIEW_FACTORS
 
-LOCKED = "--matters=" + ",".join(set(FACTORS) - {"colour", "mirror"})
-SMALL = ["--size", "16", "--pilots", "4", "--epochs", "1", "--jobs", "2", LOCKED]
+LOCKED = "--matters=" + ",".join(set(VIEW_FACTORS) - {"colour", "mirror"})
+SMALL = ["--size", "16", "--pilots", "4", "--epochs", "1", "--jobs", "2", LOCKED, "--no-keep"]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import io
 import json
 import pickle
 import shutil
+import tarfile
 import time
 import warnings
 import zipfile
@@ -341,7 +342,7 @@ def _lists(folder: Path) -> None:
 
 
 def _known_sets(folder: Path) -> None:
-    """CIFAR-10, SVHN and TinyImageNet with a few images, as their authors publish them."""
+    """CIFAR-10, SVHN and TinyImageNet with a few images, as their authors publish them; and a shard of WebDataset."""
     from scipy.io import savemat
 
     generator = np.random.default_rng(0)
@@ -355,6 +356,11 @@ def _known_sets(folder: Path) -> None:
     savemat(folder / "train_32x32.mat", digits, do_compression=True)
     file = io.BytesIO()
     Image.fromarray(generator.integers(0, 256, (16, 16, 3), np.uint8)).save(file, "JPEG")
+    with tarfile.open(folder / "shard.tar", "w") as shard:
+        for name, content in (("0.jpg", file.getvalue()), ("0.cls", b"3"), ("1.jpg", file.getvalue()), ("1.cls", b"4")):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            shard.addfile(entry, io.BytesIO(content))
     with zipfile.ZipFile(folder / "tiny.zip", "w") as archive:
         archive.writestr("tiny-imagenet-200/wnids.txt", "n1\nn2\n")
         for name in ("n1", "n2"):
@@ -456,6 +462,7 @@ def formats(examples: Path) -> dict[str, Format]:
             {"load": _load_known("cifar10")},
         ),
         "svhn": Format(_known_sets, {"train_32x32.mat": "bytes"}, {"load": _load_known("svhn")}),
+        "shard": Format(_known_sets, {"shard.tar": "bytes"}, {"load": _load("shard.tar", size=16)}),
         "tiny-imagenet": Format(_known_sets, {"tiny.zip": "zip"}, {"load": _load("tiny.zip", size=16)}),
         "stored-images": Format(
             _stored,

@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from coviews.encoders.pixels import to_tensors
+from coviews.methods import losses as losses_module
 from coviews.methods.losses import bank_nce, chance_loss, info_nce
 from coviews.ops.images import channel_statistics
 
@@ -39,6 +40,42 @@ def test_info_nce_equals_the_slow_oracle(n, temperature):
     made = info_nce(z1, z2, temperature)
     assert made.shape == (n,)
     assert made.tolist() == pytest.approx(slow_info_nce(z1, z2, temperature), abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "temperature", "tolerance"), [(torch.float32, 0.5, 1e-6), (torch.float64, 0.1, 1e-12)]
+)
+@pytest.mark.parametrize(("n", "block"), [(1, 1), (7, 14 * 5), (32, 64 * 10), (32, 64 * 63)])
+def test_blocks_give_the_same_loss_and_gradient(n, block, dtype, temperature, tolerance, monkeypatch):
+    g = torch.Generator().manual_seed(n)
+    z1, z2 = (torch.randn(n, 8, generator=g, dtype=dtype) for _ in range(2))
+    z2 += 2 * z1
+    weights = torch.rand(n, generator=g, dtype=dtype)  # a gradient of its own for each pair
+    results = []
+    for numbers in (losses_module.BLOCK, block):
+        monkeypatch.setattr(losses_module, "BLOCK", numbers)
+        both = [z.clone().requires_grad_() for z in (z1, z2)]
+        each = info_nce(*both, temperature)
+        (each * weights).sum().backward()
+        results.append([each.detach(), *(z.grad for z in both)])
+    for plain, in_blocks in zip(*results, strict=True):
+        torch.testing.assert_close(in_blocks, plain, atol=tolerance, rtol=tolerance)
+
+
+def test_similarities_of_large_batches_are_never_in_memory_at_once(monkeypatch):
+    old, sizes = losses_module._others, []
+
+    def spy(logits, first):
+        sizes.append(logits.numel())
+        return old(logits, first)
+
+    monkeypatch.setattr(losses_module, "_others", spy)
+    info_nce(*torch.randn(2, 128, 4))
+    assert sizes == [256 * 256]  # at once, as ever
+    monkeypatch.setattr(losses_module, "BLOCK", 10_000)
+    info_nce(*torch.randn(2, 128, 4))
+    assert max(sizes[1:]) <= 10_000
+    assert sum(sizes[1:]) == 256 * 256
 
 
 def test_a_pair_that_lost_its_image_is_at_chance():

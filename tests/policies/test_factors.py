@@ -13,6 +13,7 @@ from coviews.policies.factors import (
     FACTORS,
     RECIPE,
     TOPICS,
+    VIEW_FACTORS,
     factors_table,
     family,
     is_family,
@@ -154,7 +155,9 @@ def test_locks_hold_and_change_nothing_else(start, locks):
 
 def test_topics_lock_several_factors():
     assert locked(["orientation"], ["detail"]) == {"mirror": False, "turns": False, "tilt": False, "blur": True}
-    assert set(locked(TOPICS, [])) | {"cutout"} == set(FACTORS)
+    assert set(locked(TOPICS, [])) | {"cutout"} == set(VIEW_FACTORS)
+    with pytest.raises(CoviewsError, match="unknown factor for --matters 'keep'"):
+        locked(["keep"], [])
     with pytest.raises(CoviewsError, match="light cannot both matter and be ignored"):
         locked(["brightness"], ["light"])
 

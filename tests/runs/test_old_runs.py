@@ -36,6 +36,7 @@ BASE = PretrainSettings(
     warmup_epochs=1,
     knn_every=2,
     views="coviews",
+    precision="32-true",
 )
 EXPECTED = {
     "table-simclr": dataclasses.replace(

@@ -367,3 +367,13 @@ def test_unlearned_views_have_the_operations_steps_and_strength_of_the_settings(
     drawn = first_source(settings.replaced(views="randaugment", magnitude=3)).sample(2, np.random.default_rng(0))
     assert (drawn.space.name, drawn.steps) == ("randaugment", 2)
     assert first_source(settings.replaced(views="coviews")) == settings.first_source()
+
+
+def test_a_family_may_ask_for_the_keeping_head():
+    settings = PretrainSettings(views="crop small, mirror, light, keep")
+    assert settings.keeping.weight == settings.settled().keep == 5.0
+    assert settings.replaced(keep=0.0).keeping.weight == 0.0
+    assert settings.replaced(keep=2.0).settled().keep == 2.0
+    assert settings.replaced(views="hardviews", hard_source=settings.views).keeping.weight == 5.0
+    assert PretrainSettings(views="recipe").keeping.weight == 0.0
+    assert PretrainSettings(views="coviews").settled().keep == 0.0

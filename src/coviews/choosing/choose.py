@@ -34,7 +34,7 @@ from coviews.data.imageset import ImageSet
 from coviews.data.load import load_images
 from coviews.errors import CoviewsError
 from coviews.files.lock import lock_folder
-from coviews.policies.factors import FACTORS, RECIPE, Family, with_locks
+from coviews.policies.factors import FACTORS, RECIPE, VIEW_FACTORS, Family, with_locks
 from coviews.report.page import write_page
 from coviews.runs.settings import FROM_PYTHON
 from coviews.training.setup import name_of_data
@@ -157,7 +157,7 @@ def _candidates(images: ImageSet, locks: Mapping[str, bool]) -> Candidates:
     if not colour:
         start = start.without_colour()
     free = [n for n in factor_names() if n not in locks and (colour or not FACTORS[n].colour)]
-    if not free:
+    if not VIEW_FACTORS.keys() & set(free):
         raise CoviewsError("all factors are locked by --matters and --ignores: there is nothing left to choose")
     return Candidates(start, tuple(free))
 

@@ -84,10 +84,9 @@ class FamilyModel:
         return -DEPARTURE * (codes != 0).sum(1)
 
     def _covariance(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> Numbers:
-        differ = a[:, None, :] != b[None, :, :]
+        same = sum((_indicators(a, code) @ _indicators(b, code).T for code in np.unique(a)), np.zeros((len(a), len(b))))
         # an effect is the difference of two values of a factor: each value has half of its variance
-        same = (~differ).sum(2) * EFFECT**2 / 2
-        return _MEAN**2 + same + BEYOND**2 * _ALIKE ** differ.sum(2)
+        return _MEAN**2 + same * EFFECT**2 / 2 + BEYOND**2 * _ALIKE ** (len(self.free) - same)
 
     @property
     def _solved(self) -> tuple[NDArray[np.int64], Any, Numbers]:
@@ -138,6 +137,11 @@ class FamilyModel:
         points = -DEPARTURE + between @ linalg.cho_solve(factor, residual)
         variance = EFFECT**2 - between @ linalg.cho_solve(factor, between)
         return float(points), float(np.sqrt(max(variance, 0.0)))
+
+
+def _indicators(codes: NDArray[np.int64], code: np.int64) -> Numbers:
+    """1 where a factor has this value."""
+    return (codes == code).astype(np.float64)
 
 
 def factor_names() -> list[str]:

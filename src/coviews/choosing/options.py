@@ -32,6 +32,8 @@ class ChooseOptions:
     """Operations that never occur, such as Invert,Solarize; give the same to pretrain."""
     cap: Text = None
     """Operations with the strongest value that may occur, such as Rotate=10; give the same to pretrain."""
+    keep: bool = True
+    """Also try the keeping head, which lets the encoder keep what views change."""
     budget: str = "30m"
     """The time for all pilots together, such as 90s, 30m or 2h."""
     jobs: Int = None
@@ -94,9 +96,10 @@ class ChooseOptions:
 
     @property
     def limits(self) -> Limits:
-        """What views must not do; a factor whose operations are all forbidden is off."""
+        """What is decided: a factor whose operations are all forbidden is off, and so is a head that is not tried."""
         limits = view_limits(self.matters, self.ignores, self.forbid, self.cap)
         off = {n: False for n, f in FACTORS.items() if f.ops and limits.forbidden.issuperset(f.ops)}
         if both := [name for name in off if limits.locks.get(name)]:
             raise CoviewsError(f"--ignores turns {both[0]} on, and --forbid excludes all of its operations")
+        off |= {} if self.keep else {"keep": False}
         return replace(limits, locks={n: on for n in FACTORS if (on := {**limits.locks, **off}.get(n)) is not None})

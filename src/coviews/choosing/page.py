@@ -23,7 +23,7 @@ from coviews.choosing.verdict import Verdict
 from coviews.data.imageset import ImageSet, varied
 from coviews.ops.engine import make_views
 from coviews.ops.plan import Plan
-from coviews.policies.factors import FACTORS, Family
+from coviews.policies.factors import VIEW_FACTORS, Family
 from coviews.policies.fixed import fitted_source
 from coviews.policies.limits import Limits
 from coviews.report.charts import BarChart, Chart
@@ -87,7 +87,7 @@ def _unknown(choice: Choice, verdict: Verdict) -> list[str]:
 
 def _open_questions(choice: Choice, verdict: Verdict) -> list[str]:
     """The factors that were left to the choice; those of colour only where the recipe has colour, as images do."""
-    return [n for n, f in FACTORS.items() if n not in choice.locks and (verdict.recipe.colour or not f.colour)]
+    return [n for n, f in VIEW_FACTORS.items() if n not in choice.locks and (verdict.recipe.colour or not f.colour)]
 
 
 def _effects_chart(verdict: Verdict) -> BarChart:
@@ -160,7 +160,7 @@ def _questions(choice: Choice, verdict: Verdict) -> HtmlTable:
     for e in verdict.effects:
         effects.setdefault(e.factor, []).append(f"{change_in_words(e)}: {points(e.points, e.error)}")
     rows: list[list[str]] = []
-    for name, factor in FACTORS.items():
+    for name, factor in VIEW_FACTORS.items():
         if name in choice.locks:
             answer = "yes" if choice.locks[name] else "no"
             rows.append([name, factor.question, f"you said {answer}", ""])

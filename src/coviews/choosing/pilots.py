@@ -3,10 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from coviews.boundary.json_text import read_json
@@ -24,6 +22,7 @@ from coviews.encoders.open import open_encoder
 from coviews.errors import CoviewsError
 from coviews.policies.factors import Family
 from coviews.runs.settings import PretrainSettings
+from coviews.training.precision import fast_precision
 
 BATCH = 64
 LR = 0.12
@@ -55,14 +54,8 @@ def pilot_settings(data: str, options: ChooseOptions, images: int, channels: int
         subset=str(count) if count < images else None, subset_seed=o.seed, encoder=o.encoder, views="recipe",
         batch_size=max(2, min(BATCH, count // 4)), lr=LR, lr_warmup_epochs=2, knn_every=0, report=False,
         tensorboard=False, data_root=o.data_root, cache=o.cache, accelerator="cpu", save_every=30.0,
-        precision=_precision(), forbid=o.forbid, cap=o.cap,
+        precision=fast_precision("cpu"), forbid=o.forbid, cap=o.cap,
     )  # fmt: skip
-
-
-def _precision() -> str:
-    """bf16-mixed on a processor that computes in it, where a step takes two thirds of the time; otherwise 32 bits."""
-    has: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return "bf16-mixed" if any(has.get(name) for name in ("avx512_bf16", "amx_bf16")) else "32-true"
 
 
 class HitsByPilot:

@@ -62,7 +62,8 @@ def _with_chosen_views(
         raise CoviewsError(f"{out} holds a run: continue it with --resume {out}, choose another --out, or --overwrite")
     choice = choose(
         s.data, labels=labels, budget=budget, matters=s.matters, ignores=s.ignores, forbid=s.forbid, cap=s.cap,
-        channels=s.channels, seed=s.seed, data_root=s.data_root, cache=s.cache, out=out / CHOICE, progress=progress,
+        keep=s.keep is None, channels=s.channels, seed=s.seed, data_root=s.data_root, cache=s.cache, out=out / CHOICE,
+        progress=progress,
     )  # fmt: skip
     print(choice.decided.sentence)
     return s.replaced(views=str(choice.file), out=out)

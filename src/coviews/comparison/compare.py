@@ -30,7 +30,7 @@ from coviews.evaluation.text_tables import as_text
 from coviews.evaluation.train_and_test import shared_images, shared_text
 from coviews.files.atomic import remove_partial_of
 from coviews.files.lock import lock_folder
-from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings import AUTO, PretrainSettings
 
 RESULTS = "results.json"
 
@@ -131,6 +131,7 @@ def carry_out(plan: Plan, out: Path, *, jobs: int = 1, dry_run: bool = False, pr
     """Do what is not done yet of a plan; results.json grows with each run."""
     threads = max(1, (os.cpu_count() or 1) // jobs)
     results = read_results(out / RESULTS)
+    plan = _with_precision(plan, results)
     results.agree(plan, out / RESULTS)
     with Display(progress) as display:
         to_do = [job for job in plan.jobs if results.get(job.variant, job.seed) is None]
@@ -190,13 +191,13 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
     if not jobs:
         return {}
     from coviews.training.estimate import expected_seconds, measured_pace
-    from coviews.training.setup import load_data, with_max_side
+    from coviews.training.setup import for_this_machine, load_data
 
     loaded: dict[Any, Any] = {}
     paces: dict[Any, Any] = {}
     seconds = {}
     for job in jobs:
-        s = with_max_side(job.settings)
+        s = for_this_machine(job.settings)
         data = (s.data, s.test_data, s.size, s.max_side, s.channels, s.subset, s.subset_seed, s.data_root)
         if data not in loaded:
             loaded[data] = load_data(s, s.data, 1, progress)
@@ -209,6 +210,19 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
             paces[work] = measured_pace(s, images, threads)
         seconds[job.name] = expected_seconds(s, paces[work], len(images), 0 if test is None else len(test))
     return seconds
+
+
+def _with_precision(plan: Plan, results: Results) -> Plan:
+    """The plan with one precision for all variants that name none: that of the results so far, or this machine's."""
+    from coviews.training.precision import with_precision
+
+    before = {s.precision for s in results.variants.values()}
+    shared = before.pop() if len(before) == 1 else AUTO
+    variants = {}
+    for name, s in plan.variants.items():
+        own = results.variants[name].precision if name in results.variants else shared
+        variants[name] = with_precision(s.replaced(precision=own) if s.precision == AUTO else s)
+    return dataclasses.replace(plan, variants=variants)
 
 
 def _announcement(plan: Plan, to_do: Sequence[Job], seconds: float, jobs: int) -> str:

@@ -45,7 +45,7 @@ class PretrainKeywords(TypedDict, total=False):
     download: bool
     cache: str | Path | None
     method: "str | Mapping[str, Any] | MethodSettings"
-    keep: float
+    keep: float | None
     keep_what: str
     init_from: str | None
     views: str
@@ -71,9 +71,11 @@ class PretrainKeywords(TypedDict, total=False):
     local_area: tuple[float, float]
     epochs: int
     batch_size: int
-    lr: float
+    accumulate: int
+    optimizer: str
+    lr: float | None
     lr_warmup_epochs: int
-    weight_decay: float
+    weight_decay: float | None
     sgd_momentum: float
     seed: int
     warmup_epochs: int | None
@@ -135,7 +137,7 @@ class CompareKeywords(TypedDict, total=False):
     download: bool
     cache: str | Path | None
     method: "str | Mapping[str, Any] | MethodSettings"
-    keep: float
+    keep: float | None
     keep_what: str
     init_from: str | None
     views: str | Sequence[str] | None
@@ -161,9 +163,11 @@ class CompareKeywords(TypedDict, total=False):
     local_area: tuple[float, float]
     epochs: int
     batch_size: int
-    lr: float
+    accumulate: int
+    optimizer: str
+    lr: float | None
     lr_warmup_epochs: int
-    weight_decay: float
+    weight_decay: float | None
     sgd_momentum: float
     seed: int
     warmup_epochs: int | None
@@ -224,6 +228,7 @@ class ChooseKeywords(TypedDict, total=False):
     ignores: str | None
     forbid: str | None
     cap: str | None
+    keep: bool
     budget: str
     jobs: int | None
     out: str | Path

@@ -26,6 +26,7 @@ from coviews.data.known.tiny_imagenet import is_tiny_imagenet, known_tiny_imagen
 from coviews.data.lists import LISTS, listed_images
 from coviews.data.request import ImageRequest
 from coviews.data.shapes.draw import SHAPE_CLASSES, make_shapes
+from coviews.data.shards import is_url, open_shards, shard_names
 from coviews.data.source import Source
 from coviews.data.splits import folder_splits
 from coviews.errors import CoviewsError, unknown
@@ -50,6 +51,21 @@ class Format(ABC):
         """The images of the data, none of which has to be decoded yet."""
 
 
+class _Shards(Format):
+    """Image files in tar archives, as WebDataset writes them."""
+
+    about = "shards of WebDataset (.tar), one, a range or a folder of them, or a URL"
+    examples = ("shards/{000..127}.tar", "my/shards", "https://host/{000..127}.tar")
+
+    def fits(self, data: Any) -> bool:
+        return _shard_names(data) is not None
+
+    def open(self, data: Any, request: ImageRequest) -> Source:
+        names = _shard_names(data)
+        assert names is not None
+        return open_shards(os.fspath(data), names, request.title("looking through shards"), request.frames)
+
+
 class _Folder(Format):
     """Image files in a folder and its sub folders."""
 
@@ -58,7 +74,7 @@ class _Folder(Format):
 
     def fits(self, data: Any) -> bool:
         path = _path(data)
-        return path is not None and os.path.isdir(path) and not is_tiny_imagenet(path)
+        return path is not None and os.path.isdir(path) and not is_tiny_imagenet(path) and _shard_names(data) is None
 
     def open(self, data: Any, request: ImageRequest) -> Source:
         folder = _expanded(data)
@@ -214,6 +230,7 @@ class _PythonDataset(Format):
 # the first one that fits opens the data
 FORMATS: list[Format] = [
     _Folder(),
+    _Shards(),
     _ListFile(),
     _ArrayFile(),
     _NamedSet(),
@@ -283,6 +300,11 @@ def _path(data: Any) -> Path | None:
     return _expanded(data)
 
 
+def _shard_names(data: Any) -> list[str] | None:
+    """The shards that the data mean; None if they are none."""
+    return shard_names(os.fspath(data)) if _path(data) is not None else None
+
+
 def _expanded(data: str | os.PathLike[str]) -> Path:
     return Path(os.path.expanduser(data))
 
@@ -305,6 +327,8 @@ def _tiny_imagenet_at(data: Any) -> Path | None:
 
 
 def _nothing_there(text: str) -> CoviewsError:
+    if is_url(text):
+        return CoviewsError(f"{text!r} is not a shard: behind a URL, only WebDataset's shards (.tar) are read")
     name = text.partition(":")[0]
     if difflib.get_close_matches(name.lower(), _all_names(), cutoff=0.6):
         return unknown("folder, file or data set", name, _all_names())

@@ -40,7 +40,8 @@ def _training(run: Run, model: OpenedEncoder) -> list[str]:
     rows = {
         "Images": f"{_code(Path(s.data).name)}, {start.get('images', 0):,}{part}",
         "Views": _code(s.family.text if s.family is not None and of_family else s.views),
-        "Method": f"{s.method.name}, {epochs} epochs, batches of {s.batch_size}, learning rate {s.lr:g}, seed {s.seed}",
+        "Method": f"{s.method.name}, {epochs} epochs, batches of {s.batch_size}, learning rate {s.base_lr:g}, "
+        f"seed {s.seed}",
         "Started from": _code(Path(s.init_from).name) if s.init_from else "random weights",
     }
     limits = {"never changed": s.matters, "always varied": s.ignores, "forbidden": s.forbid, "capped": s.cap}

@@ -1,25 +1,73 @@
 """Contrastive losses, one number for each pair of views."""
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+BLOCK = 1 << 24  # similarities that are in memory at a time: 64 MB
+
 
 def info_nce(z1: Tensor, z2: Tensor, temperature: float = 0.5) -> Tensor:
     """InfoNCE of each pair in the batch, the mean of both directions: (N, D), (N, D) -> (N,).
 
-    Each view must find its partner among the 2N - 1 other views of the batch, by cosine similarity.
+    Each view must find its partner among the 2N - 1 other views of the batch, by cosine similarity. Above 2,048 pairs
+    the similarities are computed in blocks, so that memory grows with N and not with its square.
     """
     n = len(z1)
     with torch.autocast(z1.device.type, enabled=False):  # it would round the product of float32, too
         z = F.normalize(torch.cat([z1, z2]), dim=1)  # (2N, D)
-        logits = z @ z.T / temperature  # (2N, 2N)
-    itself = torch.eye(2 * n, dtype=torch.bool, device=z.device)
-    all_others = logits.masked_fill(itself, -torch.inf).logsumexp(1)  # (2N,)
-    partner = logits.diagonal(n)  # (N,), the same in both directions
+        if 4 * n * n > BLOCK:
+            all_others: Tensor = _OthersInBlocks.apply(z, temperature)  # (2N,)
+            partner = cosine(z[:n], z[n:]) / temperature  # (N,), the same in both directions
+        else:
+            logits = z @ z.T / temperature  # (2N, 2N)
+            all_others, partner = _others(logits, 0), logits.diagonal(n)
     return (all_others[:n] + all_others[n:]) / 2 - partner
+
+
+def _others(logits: Tensor, first: int) -> Tensor:
+    """The logarithm of the sum of exponentials of each row without its own view: (R, 2N) -> (R,).
+
+    first: the view of the first row.
+    """
+    itself = torch.eye(*logits.shape, dtype=torch.bool, device=logits.device).roll(first, 1)
+    return logits.masked_fill(itself, -torch.inf).logsumexp(1)
+
+
+class _OthersInBlocks(torch.autograd.Function):
+    """The same from unit vectors (2N, D), a block of rows at a time; the way back computes each block again."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, temperature: float) -> Tensor:
+        sums = [_others(rows @ z.T / temperature, first) for first, rows in _blocks(z)]
+        ctx.temperature = temperature
+        ctx.save_for_backward(z, torch.cat(sums))
+        return torch.cat(sums)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        z, sums = ctx.saved_tensors
+        total = torch.zeros_like(z)
+        with torch.autocast(z.device.type, enabled=False):
+            for first, rows in _blocks(z):
+                block = slice(first, first + len(rows))
+                shares = (rows @ z.T / ctx.temperature - sums[block, None]).exp_()  # of each view in its row's sum
+                shares[:, block].fill_diagonal_(0)  # none has a share in its own
+                shares *= gradient[block, None]
+                total[block] += shares @ z
+                total += shares.T @ rows
+        return total / ctx.temperature, None
+
+
+def _blocks(z: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """The rows in blocks whose products with all rows have at most BLOCK numbers, each with its first row's index."""
+    count = max(1, BLOCK // len(z))
+    for first in range(0, len(z), count):
+        yield first, z[first : first + count]
 
 
 def chance_loss(pairs: int) -> float:

@@ -91,7 +91,7 @@ class Method(nn.Module, ABC):
         """The loss of each image's views, a list of (n, C, H, W); smaller ones are local views and come last."""
 
     def forward(self, views: Sequence[Tensor]) -> Losses:
-        """The same as `losses`: DDP knows only this name."""
+        """The same as `losses`: Fabric and DDP know only this name."""
         return self.losses(views)
 
     def embed(self, x: Tensor) -> tuple[Tensor, ...]:

@@ -1,7 +1,8 @@
 """Families of views: which changes an encoder is taught to ignore, as answers to questions about the images.
 
-A *factor* is one invariance (colour, mirror image, ...). A *family* is a setting of all factors: it says how views are
-cut out and turned (`Family.placement`) and which operations are applied to them (`Family.source`).
+A *factor* is one invariance (colour, mirror image, ...), or the head that lets an encoder keep what views change. A
+*family* is a setting of all factors: it says how views are cut out and turned (`Family.placement`), which operations
+are applied to them (`Family.source`), and whether there is a keeping head (`Family.keep`).
 """
 
 import functools
@@ -47,6 +48,8 @@ class Factor:
     """Whether it needs images with colours."""
     also: tuple[str, ...] = ()
     """Operations of other view sources that make the change; families do not draw them."""
+    of_views: bool = True
+    """Whether views change by it; the keeping head changes what the encoder learns from them."""
 
     @property
     def all_ops(self) -> tuple[str, ...]:
@@ -96,7 +99,12 @@ FACTORS: dict[str, Factor] = {
     "cutout": Factor(
         "a hidden patch", "Can it be recognised if a patch is hidden?", "hide a patch", "hide no patch", ("Cutout",),
     ),
+    "keep": Factor(
+        "the keeping head", "May what the views change tell images apart after all?",
+        "let the encoder keep what views change", "let the encoder forget what views change", of_views=False,
+    ),
 }  # fmt: skip
+VIEW_FACTORS = {name: factor for name, factor in FACTORS.items() if factor.of_views}
 _JITTER = ("light", "colour")
 
 # What a user may say of the images in one word: the factors that it turns off (matters) or on (ignores)
@@ -124,6 +132,7 @@ class Family:
     grey: bool = True
     blur: bool = False
     cutout: bool = False
+    keep: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.crop, str) or self.crop not in CROP_AREAS:
@@ -133,7 +142,7 @@ class Family:
                 raise CoviewsError(f"the factor {f.name} is on (true) or off (false), not {reprlib.repr(value)}")
 
     def is_on(self, factor: str) -> bool:
-        """Whether views change in this respect."""
+        """Whether views change in this respect; for `keep`, whether there is a keeping head."""
         value = getattr(self, factor)
         return value != "whole" if factor == "crop" else bool(value)
 
@@ -170,8 +179,9 @@ class Family:
             "small": "Views show at least a fifth of the image",
             "tiny": "Views show at least a twelfth of the image",
         }[self.crop]
-        on = [f.title for n, f in FACTORS.items() if n != "crop" and self.is_on(n)]
-        return f"{shown} and differ in {listed(on)}." if on else f"{shown} and differ in nothing else."
+        on = [f.title for n, f in VIEW_FACTORS.items() if n != "crop" and self.is_on(n)]
+        kept = " The encoder keeps what they change." if self.keep else ""
+        return f"{shown} and differ in {listed(on) if on else 'nothing else'}.{kept}"
 
     def write(self, path: str | Path, note: str = "") -> None:
         """Write the family as YAML that `read_family` reads and a person can edit."""
@@ -312,8 +322,8 @@ def with_locks(start: Family, locks: Mapping[str, bool]) -> Family:
 def _factors(words: Iterable[str], flag: str) -> set[str]:
     names: set[str] = set()
     for word in words:
-        if word not in FACTORS and word not in TOPICS:
-            raise unknown(f"factor for {flag}", word, {**FACTORS, **TOPICS})
+        if word not in VIEW_FACTORS and word not in TOPICS:
+            raise unknown(f"factor for {flag}", word, {**VIEW_FACTORS, **TOPICS})
         topic = TOPICS.get(word, ())
         if flag == "--ignores":  # that colour does not matter is no reason to invert images
             topic = tuple(name for name in topic if name not in _STRONG)
@@ -325,7 +335,12 @@ def factors_table() -> tuple[list[str], list[list[str]]]:
     """Every factor, for the docs: the heads of the columns, and a row of text for each."""
     heads = ["factor", "question", "operations", "in the recipe"]
     rows = [
-        [f"`{n}`", f.question, ", ".join(f.ops) or "(placement)", "yes" if RECIPE.is_on(n) else "no"]
+        [
+            f"`{n}`",
+            f.question,
+            ", ".join(f.ops) or ("(placement)" if f.of_views else "(keeping head)"),
+            "yes" if RECIPE.is_on(n) else "no",
+        ]
         for n, f in FACTORS.items()
     ]
     return heads, rows

@@ -43,7 +43,7 @@ def _is_flat(content: Mapping[str, Any]) -> bool:
 
 def _nested(content: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of the layout of 0.1.0 with the options of the method and of the search in mappings of their own."""
-    now = {"views": "coviews", **content}  # the default of that version
+    now = {"views": "coviews", "precision": "32-true", **content}  # the defaults of that version
     options = {name: now.pop(name) for name in _METHOD_OPTIONS if name in now}
     options = {name: value for name, value in options.items() if value is not None}  # None was the method's default
     if "method" in now:

@@ -13,6 +13,9 @@ _PAPER = PretrainSettings(
     batch_size=512,
     space="autoaugment",
     search=PPOSettings.paper(),
+    precision="32-true",
+    lr=0.03,
+    weight_decay=5e-4,
 )
 
 PRESETS: dict[str, PretrainSettings] = {

@@ -12,7 +12,7 @@ from coviews.console.options import Int, Number, Text
 from coviews.data.formats import data_help
 from coviews.data.levels import MAX_PIXELS
 from coviews.errors import CoviewsError, unknown
-from coviews.methods.keeping import KeepSettings
+from coviews.methods.keeping import KEEP_WEIGHT, KeepSettings
 from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
 from coviews.ops.operations import PixelType
@@ -24,7 +24,7 @@ from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.leaves import changed_leaves, differing_leaves
-from coviews.runs.settings_checks import check_hard_views, check_names, check_numbers, check_search, check_views
+from coviews.runs.settings_checks import OPTIMIZERS, check_choices, check_limits, check_names, check_numbers
 from coviews.searching.loss_table import TableSettings
 from coviews.searching.settings import SearchSettings
 
@@ -33,6 +33,7 @@ LEAST_LOCAL = 8  # pixels a side, where the size of local views is not given
 VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
 DEFAULT_VIEWS = "recipe"  # the best on average without labels, see docs/results.md
 CHOOSE = "choose"  # views that `coviews pretrain` chooses before it trains
+AUTO = "auto"  # a precision that the machine decides on which the run starts
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
 # the choices of a placement, and what the options for them are called
 _PLACEMENT = {"crop": "crop", "area": "crop_area", **{n: n for n in ("flip", "flip_vertical", "quarter_turns")}}
@@ -87,9 +88,10 @@ class PretrainSettings:
 
     method: Annotated[MethodSettings, tyro.conf.arg(name="")] = field(default_factory=SimCLRSettings)
     """What learns from the views, with its options."""
-    keep: float = 0.0
+    keep: Number = None
     """Let the encoder keep what views change: the weight of a small network that predicts, from the features of two
-    views, what was done differently to them. 5 is a good try where colour or position may matter; 0 for none."""
+    views, what was done differently to them. 5 is a good try where colour or position may matter; 0 for none. By
+    default 5 for a family of views with `keep`, otherwise 0."""
     keep_what: str = "all"
     """What it predicts, with commas between: colour, crop, flip (turns too), other (rotations, blur, ...), or all."""
     encoder: str = "resnet18"
@@ -149,14 +151,20 @@ class PretrainSettings:
     """Passes over all images."""
     batch_size: int = 256
     """Pairs in a step, over all devices."""
-    lr: float = 0.03
-    """Learning rate for 256 images in a batch; it is scaled with the batch size."""
+    accumulate: int = 1
+    """Batches whose gradients are averaged before the weights change. The images of a batch are compared only with
+    those of the same batch, so this does not replace a larger --batch-size."""
+    optimizer: str = "sgd"
+    """sgd, lars (for batches of thousands of images) or adamw (for transformers)."""
+    lr: Number = None
+    """Learning rate for 256 images between two changes of the weights; it is scaled with that number. By default 0.03
+    with sgd, 0.3 with lars and 0.0005 with adamw."""
     lr_warmup_epochs: int = 10
     """The learning rate rises for so long, and then falls as a cosine; at most a tenth of all epochs."""
-    weight_decay: float = 5e-4
-    """Of the optimiser, SGD."""
+    weight_decay: Number = None
+    """Of the optimiser: by default 0.0005 with sgd, 0.000001 with lars and 0.05 with adamw."""
     sgd_momentum: float = 0.9
-    """Of the optimiser, SGD."""
+    """Of sgd and lars."""
     seed: int = 0
     """Everything that is drawn comes from it: the same seed gives the same run."""
 
@@ -193,8 +201,9 @@ class PretrainSettings:
     """Devices (on a CPU: processes) on each machine."""
     num_nodes: int = 1
     """Machines."""
-    precision: str = "32-true"
-    """32-true, 16-mixed or bf16-mixed."""
+    precision: str = AUTO
+    """32-true, bf16-mixed, 16-mixed, or auto: bf16-mixed where the processor or GPU has instructions for it, which is
+    faster, otherwise 32-true. The loss always has 32 bits."""
     threads: int | None = None
     """Threads that make views; all cores if none. The result does not depend on it."""
 
@@ -205,32 +214,29 @@ class PretrainSettings:
                 raise unknown("view source", self.views, [*VIEWS, *FAMILIES, CHOOSE])
             _family(self.views)
         check_numbers(self)
-        check_views(self)
-        check_hard_views(self)
+        check_choices(self)
         self.keeping  # noqa: B018 - it is checked when made
-        self._check_limits()
+        check_limits(self, _PLACEMENT.values())
         self.method.check_batch(self.batch_size)
-        if self.learns_views:
-            check_search(self)
 
     def __repr__(self) -> str:
         return f"PretrainSettings({', '.join(changed_leaves(self, PretrainSettings()))})"
 
-    def _check_limits(self) -> None:
-        limits = self.limits
-        if not limits:
-            return
-        limits.check(self.views, self.family, {name: getattr(self, name) for name in _PLACEMENT.values()})
-        if self.views_local and limits.locks.get("crop") is False:
-            raise CoviewsError("local views are parts of the image, which --matters excludes: leave out --views-local")
-        if not self.views.endswith(".safetensors"):
-            source = self.first_source() if self.learns_views else self.named_source(self.base_views)
-            limits.check_family(source, self.placement)
-
     @property
     def keeping(self) -> KeepSettings:
         """How much the encoder is asked to keep of what views change, and what."""
-        return KeepSettings(weight=self.keep, what=self.keep_what)
+        default = KEEP_WEIGHT if self.family is not None and self.family.keep else 0.0
+        return KeepSettings(weight=default if self.keep is None else self.keep, what=self.keep_what)
+
+    @property
+    def base_lr(self) -> float:
+        """The learning rate for 256 images."""
+        return OPTIMIZERS[self.optimizer].lr if self.lr is None else self.lr
+
+    @property
+    def base_decay(self) -> float:
+        """The weight decay."""
+        return OPTIMIZERS[self.optimizer].weight_decay if self.weight_decay is None else self.weight_decay
 
     @property
     def learns_views(self) -> bool:
@@ -378,7 +384,8 @@ class PretrainSettings:
                 named = {"hard_source" if self.views == "hardviews" else "views": family.text}
         return dataclasses.replace(
             self, space=self.space_name, crop=p.crop, crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical,
-            quarter_turns=p.quarter_turns, warmup_epochs=self.warmup, **named,
+            quarter_turns=p.quarter_turns, warmup_epochs=self.warmup, keep=self.keeping.weight, lr=self.base_lr,
+            weight_decay=self.base_decay, **named,
         )  # fmt: skip
 
 

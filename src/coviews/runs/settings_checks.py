@@ -1,6 +1,7 @@
 """Checks of a run's settings: ranges of numbers, and choices that do not go together."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from coviews.console.options import flag
 from coviews.data.request import check_channels, check_depth_and_frames
@@ -19,8 +20,23 @@ from coviews.searching.settings import SearchSettings
 if TYPE_CHECKING:
     from coviews.runs.settings import PretrainSettings
 
-ACCELERATORS, PRECISIONS = ("auto", "cpu", "cuda", "mps"), ("32-true", "16-mixed", "bf16-mixed")
+ACCELERATORS, PRECISIONS = ("auto", "cpu", "cuda", "mps"), ("auto", "32-true", "16-mixed", "bf16-mixed")
 _MANY = 1_000_000
+
+
+class OptimizerDefaults(NamedTuple):
+    """What an optimiser has where nothing else is chosen."""
+
+    lr: float  # for 256 images
+    weight_decay: float
+
+
+# SGD as in CoViews, LARS as in SimCLR, AdamW as vision transformers are mostly trained
+OPTIMIZERS = {
+    "sgd": OptimizerDefaults(0.03, 5e-4),
+    "lars": OptimizerDefaults(0.3, 1e-6),
+    "adamw": OptimizerDefaults(5e-4, 0.05),
+}
 # the least and the largest value of each whole number
 _RANGES = {
     "epochs": (1, _MANY), "batch_size": (2, _MANY), "warmup_epochs": (0, _MANY), "queue_size": (1, 1000),
@@ -28,7 +44,7 @@ _RANGES = {
     "keep_every": (0, _MANY), "devices": (1, 1024), "num_nodes": (1, 100_000), "seed": (0, 2**63 - 1),
     "subset_seed": (0, 2**63 - 1), "magnitude": (0, 30), "size": (1, LARGEST), "threads": (1, 4096),
     "view_size": (1, LARGEST), "views_global": (1, 64), "views_local": (0, 64), "local_size": (1, LARGEST),
-    "max_pixels": (1, 10**10), "max_side": (1, LARGEST),
+    "max_pixels": (1, 10**10), "max_side": (1, LARGEST), "accumulate": (1, _MANY),
 }  # fmt: skip
 _LARGEST_LR = 1e4
 _LARGEST_DECAY = 1e4
@@ -43,6 +59,7 @@ def check_names(settings: "PretrainSettings") -> None:
         ("fill", settings.fill, OUTSIDE),
         ("accelerator", settings.accelerator, ACCELERATORS),
         ("precision", settings.precision, PRECISIONS),
+        ("optimizer", settings.optimizer, OPTIMIZERS),
     ):
         if value not in valid:
             raise unknown(name, value, valid)
@@ -60,11 +77,12 @@ def check_numbers(settings: "PretrainSettings") -> None:
     check_channels(settings.channels)
     check_depth_and_frames(settings.depth, settings.frames)
     check_shown(settings.show_channels)
-    if not 0 < settings.lr <= _LARGEST_LR:
+    if settings.lr is not None and not 0 < settings.lr <= _LARGEST_LR:
         raise CoviewsError(f"--lr must be above 0 and at most {_LARGEST_LR:g}, not {settings.lr}")
     for name, most in (("weight_decay", _LARGEST_DECAY), ("save_every", _LONGEST)):
-        if not 0 <= getattr(settings, name) <= most:
-            raise CoviewsError(f"{flag(name)} must be from 0 to {most:g}, not {getattr(settings, name)}")
+        value = getattr(settings, name)
+        if value is not None and not 0 <= value <= most:
+            raise CoviewsError(f"{flag(name)} must be from 0 to {most:g}, not {value}")
     if not 0 <= settings.sgd_momentum < 1:
         raise CoviewsError(f"--sgd-momentum must be from 0 to below 1, not {settings.sgd_momentum}")
     if not 0 < settings.queue_p < 1:
@@ -78,7 +96,15 @@ def check_numbers(settings: "PretrainSettings") -> None:
             raise CoviewsError(f"{flag(name)} is a probability in 0..1, not {getattr(settings, name)}")
 
 
-def check_views(settings: "PretrainSettings") -> None:
+def check_choices(settings: "PretrainSettings") -> None:
+    """An error for views, hard views or a search that do not go with the other choices."""
+    _check_views(settings)
+    _check_hard_views(settings)
+    if settings.learns_views:
+        _check_search(settings)
+
+
+def _check_views(settings: "PretrainSettings") -> None:
     """An error for numbers of views that the views or the method cannot have."""
     if (settings.views_global, settings.views_local) == (2, 0):
         return
@@ -98,7 +124,20 @@ def check_views(settings: "PretrainSettings") -> None:
         )
 
 
-def check_hard_views(settings: "PretrainSettings") -> None:
+def check_limits(settings: "PretrainSettings", placement: Iterable[str]) -> None:
+    """An error for limits that the views cannot have; `placement` names the options that place views."""
+    limits = settings.limits
+    if not limits:
+        return
+    limits.check(settings.views, settings.family, {name: getattr(settings, name) for name in placement})
+    if settings.views_local and limits.locks.get("crop") is False:
+        raise CoviewsError("local views are parts of the image, which --matters excludes: leave out --views-local")
+    if not settings.views.endswith(".safetensors"):
+        source = settings.first_source() if settings.learns_views else settings.named_source(settings.base_views)
+        limits.check_family(source, settings.placement)
+
+
+def _check_hard_views(settings: "PretrainSettings") -> None:
     """An error for hard views that cannot be chosen."""
     if settings.hard_source not in FIXED:
         if not is_family(settings.hard_source):
@@ -113,7 +152,7 @@ def check_hard_views(settings: "PretrainSettings") -> None:
         raise CoviewsError(f"--hard-scale must be above 0 and at most 1, not {settings.hard_scale}")
 
 
-def check_search(settings: "PretrainSettings") -> None:
+def _check_search(settings: "PretrainSettings") -> None:
     """An error for a search that does not go with the other choices."""
     settings.search.check()
     first = settings.search.first_source

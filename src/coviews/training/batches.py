@@ -30,11 +30,12 @@ class Batches:
     rank: int = 0
     ranks: int = 1
     local: ViewSettings | None = None  # of the source's last views, as many as it has sizes
+    accumulate: int = 1  # batches between two changes of the weights
 
     @property
     def steps(self) -> int:
-        """Steps in an epoch; what is left over of the images waits for another order."""
-        return len(self.images) // self.size
+        """Batches in an epoch; what is left over of the images waits for another order."""
+        return len(self.images) // (self.size * self.accumulate) * self.accumulate
 
     def order(self, epoch: int) -> NDArray[np.int64]:
         """The order of the images in an epoch."""

@@ -79,18 +79,22 @@ def _times(method: Method, settings: PretrainSettings, images: ImageSet, batch: 
     views = [torch.randn(batch, channels, *size) for size in _view_sizes(settings, height, width)]
     optimizer = torch.optim.SGD([p for p in method.parameters() if p.requires_grad], 1e-6)
 
+    def mixed() -> torch.autocast:
+        return torch.autocast("cpu", torch.bfloat16, enabled=settings.precision == "bf16-mixed")
+
     def train() -> None:
         optimizer.zero_grad()
-        method.losses(views).each.mean().backward()
+        with mixed():
+            loss = method.losses(views).each.mean()
+        loss.backward()
         optimizer.step()
 
     def look() -> None:
-        with torch.no_grad():
+        with torch.no_grad(), mixed():
             method.encoder(views[0])
 
-    with torch.autocast("cpu", torch.bfloat16, enabled=settings.precision == "bf16-mixed"):
-        training = _timed(train, steps) * settings.batch_size / batch
-        return EncoderTimes(training, _timed(look, steps) / batch)
+    training = _timed(train, steps) * settings.batch_size / batch
+    return EncoderTimes(training, _timed(look, steps) / batch)
 
 
 def expected_seconds(settings: PretrainSettings, pace: EncoderTimes, images: int, tested: int) -> float:

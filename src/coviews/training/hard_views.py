@@ -60,7 +60,8 @@ class HardViews:
         chosen = self.hardest(views)
         images, stacked = torch.arange(len(chosen), device=chosen.device), torch.stack(views)  # (V, n, C, H, W)
         pair = [stacked[chosen[:, 0], images], stacked[chosen[:, 1], images]]
-        if self.crops is not None or self.settings.keep:  # nobody else reads the plan, and a GPU would be waited for
+        # nobody else reads the plan, and a GPU would be waited for
+        if self.crops is not None or self.settings.keeping.weight:
             plan = plan.with_views(gathered(chosen).cpu().numpy())
         return pair, plan
 

@@ -63,7 +63,7 @@ class Journal:
             self.display.line(f"{len(images.classes)} classes, for the looks at the encoder only: {names}{more}")
         self.display.line(
             f"{s.method.name} on {s.encoder} ({parameters / 1e6:.1f} M parameters), {s.views} views, "
-            f"{s.epochs} epochs of {steps} steps{searches} -> {self.run.path}"
+            f"{s.epochs} epochs of {steps} steps{searches}, {s.precision} precision -> {self.run.path}"
         )
         if channels in (1, 3) and s.forbid and not has_colour(images):
             self.display.line(f"the images are grey: their views never have {s.forbid.replace(',', ', ')}")

@@ -140,20 +140,19 @@ def train_epoch(t: Training) -> None:
         tensors = [x for views in groups for x in to_tensors(views, t.views.mean, t.views.std, t.fabric.device)]
         if t.hard_views is not None:
             tensors, plan = t.hard_views.pair(tensors, plan)
-        rate = learning_rate(s, (t.epoch - 1) * b.steps + step, b.steps)
-        for group in t.optimizer.param_groups:
-            group["lr"] = rate
-        losses = t.method.losses(tensors)
-        loss = losses.each.mean()
-        t.optimizer.zero_grad()
-        t.fabric.backward(loss + t.keeping.loss(losses, plan) if t.keeping else loss)
-        t.optimizer.step()
-        t.bare.after_step(losses)
+        changes = (step + 1) % s.accumulate == 0
+        with t.fabric.no_backward_sync(t.method, enabled=not changes):
+            losses = t.method(tensors)  # called by another name, it would not have the run's precision
+            loss = losses.each.mean()
+            t.fabric.backward((loss + t.keeping.loss(losses, plan) if t.keeping else loss) / s.accumulate)
+        if changes:
+            rate = learning_rate(s, (t.epoch - 1) * b.steps + step, b.steps)
+            t.change_weights(losses, rate)
         observed.append((plan, losses.each.detach(), loss.detach()))
         t.step = step + 1
         t.clock("training")
         alone_and_asked = b.ranks == 1 and (t.stop_request or t.save_due)
-        if len(observed) == check_every or t.step == b.steps or alone_and_asked:
+        if changes and (len(observed) >= check_every or t.step == b.steps or alone_and_asked):
             mean = read_losses(t, observed)
             t.journal.step(t.epoch, t.step, b.steps, mean, t.clock.pace((t.step - first) * b.size))
             t.clock("training")

@@ -1,6 +1,7 @@
 """From settings to what a training works with: its final settings, devices, images and view source."""
 
 import contextlib
+import logging
 import os
 import sys
 import threading
@@ -24,7 +25,8 @@ from coviews.policies.factors import FAMILIES
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.folder import Run
 from coviews.runs.presets import PRESETS
-from coviews.runs.settings import CHOOSE, FROM_PYTHON, VIEWS, PretrainSettings
+from coviews.runs.settings import AUTO, CHOOSE, FROM_PYTHON, VIEWS, PretrainSettings
+from coviews.training.precision import with_precision
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -48,12 +50,14 @@ def final_settings(
             raise CoviewsError(
                 "views='choose' is for the command line: call coviews.choose(data) first, and give its file as views"
             )
-        return with_max_side(new)
+        return for_this_machine(new)
     before = Run.open(resume, writes=False).settings
     now = (settings or before).replaced(**changes, out=resume)
     for name in ("max_side", "warmup_epochs", "forbid"):  # chosen by its machine, its first epochs, its images
         if getattr(now, name) is None:
             now = now.replaced(**{name: getattr(before, name)})
+    if now.precision == AUTO:  # the machine that it began on has decided
+        now = now.replaced(precision=before.precision)
     if now.space is None and before.space == "channels":  # the default for its images
         now = now.replaced(space=before.space)
     for name, (old, new) in before.differences(now).items():
@@ -65,6 +69,11 @@ def final_settings(
             f"the run {resume} has another {name} ({old!r}, not {new!r}): continue it as it is, or start a new one"
         )
     return now
+
+
+def for_this_machine(settings: PretrainSettings) -> PretrainSettings:
+    """The same with what this machine decides where nothing is chosen: the precision and the size of images."""
+    return with_max_side(with_precision(settings))
 
 
 def with_max_side(settings: PretrainSettings) -> PretrainSettings:
@@ -112,6 +121,7 @@ def make_fabric(settings: PretrainSettings) -> "Fabric":
     most = _PER_CORE * (os.cpu_count() or 1)
     if devices > most and s.accelerator in ("cpu", "auto") and not torch.cuda.is_available():
         raise CoviewsError(f"--devices {devices} are more processes than the {most} that this machine can run at once")
+    logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)  # the journal says the same
     warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
     try:
         fabric = Fabric(
@@ -189,6 +199,11 @@ def _check_data(settings: PretrainSettings, images: ImageSet) -> None:
         raise CoviewsError(
             f"--batch-size {settings.batch_size} is more than the {len(images)} images of {settings.data}: "
             "choose a smaller one"
+        )
+    if len(images) < settings.batch_size * settings.accumulate:
+        raise CoviewsError(
+            f"{settings.accumulate} batches of {settings.batch_size} are more than the {len(images)} images of "
+            f"{settings.data}: choose a smaller --accumulate"
         )
     if settings.learns_views and len(images) < settings.search.images_needed:
         raise CoviewsError(

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from coviews.console.progress import Display
 from coviews.encoders.method import build_method
 from coviews.errors import CoviewsError
-from coviews.methods.method import Method
+from coviews.methods.method import Losses, Method
 from coviews.ops.plan import Plan
 from coviews.ops.space import space
 from coviews.ops.view_settings import ViewSettings, outside_colour
@@ -35,6 +35,7 @@ from coviews.training.hard_views import HardViews
 from coviews.training.journal import Journal
 from coviews.training.keeping import REFERENCE, Keeping
 from coviews.training.monitor import Monitor
+from coviews.training.optimizers import make_optimizer, restore_optimizer
 from coviews.training.pair_losses import PairLosses
 from coviews.training.ranks import Ranks
 from coviews.training.setup import first_source, load_data, without_colour
@@ -81,7 +82,7 @@ class Training:
         )
         self.batches = Batches(
             self.images.images, settings.batch_size, settings.seed, self.views, fabric.global_rank, fabric.world_size,
-            local if local.sizes else None,
+            local if local.sizes else None, settings.accumulate,
         )  # fmt: skip
         self.monitor = Monitor(self.images, self.test, self.views.mean, self.views.std, settings.seed)
 
@@ -90,16 +91,15 @@ class Training:
         self.keeping = self._make_keeping() if settings.keeping.weight else None
         trained = [p for p in self.bare.parameters() if p.requires_grad]
         trained += self.keeping.head.parameters() if self.keeping else []
-        optimizer = torch.optim.SGD(
-            trained, settings.lr, momentum=settings.sgd_momentum, weight_decay=settings.weight_decay
-        )
+        optimizer = make_optimizer(settings, trained)
         if fabric.world_size > 1 and fabric.device.type == "cuda":
             self.bare = nn.SyncBatchNorm.convert_sync_batchnorm(self.bare)
         self.method, self.optimizer = fabric.setup(self.bare, optimizer)
-        self.method.mark_forward_method("losses")
         if self.keeping is not None:
             self.keeping.set_up(fabric)
         self.ranks = Ranks(fabric, self.bare)
+        if self.ranks.any(self.ranks.same(settings.precision) != settings.precision):
+            raise CoviewsError("the machines of this run would choose different precisions: give --precision 32-true")
 
         self.queue = PolicyQueue(settings.queue_size, settings.queue_p)
         self.left_out = operations_left_out(given_source, self.first_source)
@@ -150,6 +150,14 @@ class Training:
         if self.hard_views is not None and self.step == 0:
             self.hard_views.before_epoch()
 
+    def change_weights(self, losses: Losses, rate: float) -> None:
+        """One step of the optimiser, and of what follows the encoder, by the gradients so far; they begin anew."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.bare.after_step(losses)
+
     @property
     def listeners(self) -> list[Search | HardViews]:
         """Who learns from the losses of training."""
@@ -182,7 +190,7 @@ class Training:
             kept = f"The checkpoint from before is kept: {self.run.checkpoint}" if self.run.checkpoint.exists() else ""
             raise CoviewsError(
                 f"the loss is {loss} in epoch {self.epoch}, up to step {self.step} of {self.batches.steps}: the "
-                f"training diverged. Start anew with a lower --lr (now {self.settings.lr:g}). {kept}".rstrip()
+                f"training diverged. Start anew with a lower --lr (now {self.settings.base_lr:g}). {kept}".rstrip()
             )
 
     @property
@@ -232,7 +240,7 @@ class Training:
             if state["data"] != self._fingerprint:
                 raise ValueError("the images are not those that it was trained on: some were added, removed or changed")
             self.bare.load_state_dict(state["method"])
-            self._restore_optimizer(state["optimizer"])
+            restore_optimizer(self.optimizer, state["optimizer"])
             self.fabric._precision.load_state_dict(state["precision"])
             for name in _POSITION:
                 setattr(self, name, state[name])
@@ -249,14 +257,6 @@ class Training:
             raise CoviewsError(f"the checkpoint {self.run.checkpoint} does not fit this run: {why}") from error
         for epoch in reversed(self.queued):
             self.queue.push(load_policy(self.run.policy_path(epoch)))
-
-    def _restore_optimizer(self, state: dict[str, Any]) -> None:
-        """Give the optimiser its momentum; its options follow from the settings, whatever the checkpoint says."""
-        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state["state"]})
-        for parameter, values in self.optimizer.optimizer.state.items():
-            for name, value in values.items():
-                if value is not None and (not isinstance(value, Tensor) or value.shape != parameter.shape):
-                    raise ValueError(f"the {name} of a weight of the shape {tuple(parameter.shape)} is of another")
 
     @property
     def _hard_state(self) -> dict[str, Any]:
