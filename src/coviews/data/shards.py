@@ -149,7 +149,7 @@ def expanded_ranges(text: str) -> list[str]:
     end, count = 0, 1
     for match in _RANGE.finditer(text):
         first, last, choices = match.groups()
-        wrong = CoviewsError(f"the range {match[0]} must go up, and there may be {_MOST_SHARDS:,} shards at most")
+        wrong = CoviewsError(f"the range {match[0]} must go up, and have at most {_MOST_SHARDS:,} shards")
         if choices is None:
             if max(len(first), len(last)) > _DIGITS:
                 raise wrong
