@@ -87,10 +87,15 @@ class Run:
 
     def close(self) -> None:
         """Let go of the folder."""
-        for file in (self._metrics, self._lock):
-            if file is not None:
-                file.close()
+        metrics, lock = self._metrics, self._lock
         self._metrics = self._lock = None
+        try:
+            if metrics is not None:
+                with writing(self.path / "metrics.jsonl"):  # what a full disk did not take is tried once more
+                    metrics.close()
+        finally:
+            if lock is not None:
+                lock.close()
 
     @property
     def settings(self) -> PretrainSettings:
