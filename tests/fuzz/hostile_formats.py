@@ -35,7 +35,9 @@ from coviews.training.pair_losses import PairLosses
 from small_runs import BY_TABLE, SMALL, trust_young_encoders
 
 DATA = "shapes:32"
-RUN = SMALL.replaced(data=DATA, epochs=2, batch_size=16, warmup_epochs=1, knn_every=1, threads=1, search=BY_TABLE)
+RUN = SMALL.replaced(
+    data=DATA, epochs=2, batch_size=16, warmup_epochs=1, knn_every=1, threads=1, search=BY_TABLE, precision="32-true"
+)
 Call = Callable[[Path], object]
 _LONG_STEP = 3.0  # seconds of work from one step of a training to the next, after which the rest is known
 
