@@ -13,17 +13,18 @@ from coviews.boundary.arrays import map_array
 from coviews.choosing.options import ChooseOptions
 from coviews.data.class_labels import labels_of_texts
 from coviews.data.imageset import ImageSet
-from coviews.data.levels import Target
+from coviews.data.levels import MAX_PIXELS, Target
 from coviews.data.lists import TABLES
 from coviews.data.lists import labelled_images as labels_in_table
 from coviews.data.load import load_images
 from coviews.data.parallel import parallel_map
-from coviews.data.picture_reader import reason
+from coviews.data.picture_reader import Header, reason
 from coviews.errors import CoviewsError
 
 FEWEST = 2  # labelled images of a class: one is judged by the others
 MOST = 2000  # labelled images in all: more would take long, and say little more
 NONE = "none"
+_LONGEST_LABEL = 4096  # bytes
 
 
 def labelled_images(options: ChooseOptions, images: ImageSet, labels: Any, data: str) -> ImageSet | None:
@@ -43,7 +44,7 @@ def labelled_images(options: ChooseOptions, images: ImageSet, labels: Any, data:
     if labels is None and Path(str(o.labels)).suffix.lower() in TABLES:
         return _of_table(Path(os.path.expanduser(str(o.labels))), images, data, o)
     if labels is None and Path(str(o.labels)).suffix.lower() == ".npy":
-        labels = _array_of_labels(Path(os.path.expanduser(str(o.labels))))
+        labels = _array_of_labels(Path(os.path.expanduser(str(o.labels))), len(images))
     if labels is not None:
         return _usable(_with_labels(images, labels), o)
     _, height, width, channels = images.images.shape
@@ -67,6 +68,10 @@ def _of_table(path: Path, images: ImageSet, data: str, options: ChooseOptions) -
 
     def read(i: int) -> NDArray[Any]:
         try:
+            header = files.headers(np.array([i]), "")[0]
+            allowed = header.within(MAX_PIXELS) if isinstance(header, Header) else header
+            if isinstance(allowed, str):
+                raise ValueError(allowed)
             return files.read(i, target)[0]
         except Exception as error:  # decoders of damaged files raise anything
             raise CoviewsError(f"cannot read {files.names[i]}, which {path} labels: {reason(error)}") from error
@@ -76,9 +81,11 @@ def _of_table(path: Path, images: ImageSet, data: str, options: ChooseOptions) -
     return ImageSet(pixels, labels.values, labels.classes, tuple(files.names[i] for i in chosen))
 
 
-def _array_of_labels(path: Path) -> Sequence[Any]:
+def _array_of_labels(path: Path, images: int) -> Sequence[Any]:
     values = map_array(path, "array of labels")
-    if values.ndim != 1 or values.dtype.kind not in "iuU":
+    if values.ndim == 1 and len(values) != images:
+        raise CoviewsError(f"{path} has {len(values):,} labels for {images:,} images: give one for each")
+    if values.ndim != 1 or values.dtype.kind not in "iuU" or values.itemsize > _LONGEST_LABEL:
         raise CoviewsError(f"{path} must hold one label for each image, whole numbers or texts, -1 for those without")
     return list(values.tolist())
 

@@ -19,6 +19,7 @@ _PATHS = ("path", "file", "filename", "image")
 _LABELS = ("label", "class", "target")
 _LARGEST = 256 * 2**20  # bytes: millions of paths
 _NAMED = 3  # missing files that a message names
+_MOST_CELLS = 4_000_000  # and lines: each takes a hundred bytes of memory and more
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -42,7 +43,7 @@ def labelled_images(path: Path, data: str, frames: str | None = None) -> ImageFi
     if os.path.isdir(folder := os.path.expanduser(data)):
         splits = folder_splits(Path(folder))
         folders += [Path(folder), *([] if splits is None else [splits.train])]
-    files = {row: next((f / names[row] for f in folders if (f / names[row]).is_file()), None) for row in rows}
+    files = {row: next((f / names[row] for f in folders if os.path.isfile(f / names[row])), None) for row in rows}
     if missing := [names[row] for row, file in files.items() if file is None]:
         where = " or ".join(str(folder) for folder in folders)
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
@@ -60,6 +61,8 @@ def listed_files(path: Path) -> tuple[list[str], list[str]]:
         text = read_bounded(path, _LARGEST, "list").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise CoviewsError(f"cannot read the list {path}: it is not text in UTF-8") from error
+    if sum(text.count(end) for end in "\n\r,\t") > _MOST_CELLS:
+        raise CoviewsError(f"the list {path} has more than {_MOST_CELLS:,} lines and cells: name a folder of images")
     if path.suffix.lower() == ".txt":
         lines = [line.strip() for line in text.split("\n")]
         return [line for line in lines if line and not line.startswith("#")], []
