@@ -69,6 +69,16 @@ def test_without_labels_mirror_images_that_stand_out_are_not_made(quick, pilots,
     assert made.decided.sentence.startswith("Take the recipe: mirror images cannot" if mirror else "Do not mirror (+")
 
 
+def test_without_labels_the_keeping_head_is_taken(quick, pilots):
+    pilots.mirrored = 99.0
+    made = quick(labels="none", pilots=None, keep=True)
+    assert made.family == Family(mirror=False, keep=True)
+    assert families_of(pilots) == [Family(mirror=False)] * 2
+    assert "let the encoder keep what views change (+3.0 ± 3.0)" in made.decided.sentence
+    assert "Expected gain over the recipe, as on other images: +" in made.decided.sentence
+    assert made.decided.standings[0].family == made.family
+
+
 def test_without_labels_and_without_a_question_about_mirrors_nothing_is_trained(quick, pilots):
     made = quick(labels="none", pilots=None, matters="mirror")
     assert made.family == Family(mirror=False)

@@ -196,6 +196,7 @@ RECIPE = Family()
 # families with a name
 FAMILIES: dict[str, Family] = {
     "recipe": RECIPE,
+    "recipe-keep": replace(RECIPE, keep=True),
     "cropflip": Family(light=False, colour=False, grey=False),
 }
 

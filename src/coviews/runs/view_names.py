@@ -6,7 +6,7 @@ from coviews.policies.fixed import FIXED
 from coviews.policies.learned import COOPERATIVE
 
 VIEWS = (*FIXED, "hardviews", "viewmaker", *COOPERATIVE)
-DEFAULT_VIEWS = "recipe"  # the best on average without labels, see docs/results.md
+DEFAULT_VIEWS = "recipe-keep"  # the best on average without labels, see docs/results.md
 CHOOSE, SELF_RANDAUGMENT = CHOSEN_FIRST = ("choose", "selfrandaugment")  # by `coviews pretrain`, before it trains
 MADE_FROM = {"hardviews": "hard_source", "viewmaker": "viewmaker_source"}  # the settings that name what they change
 
