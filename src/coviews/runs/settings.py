@@ -100,8 +100,8 @@ class PretrainSettings:
     .safetensors), or the name of the encoder for its published weights (with --download)."""
 
     views: str = DEFAULT_VIEWS
-    """How views are made: a family (recipe, recipe-keep, cropflip, a line such as 'crop small, mirror, light', or a .yaml
-    file that coviews choose wrote), choose or selfrandaugment (find views first), coviews or indepviews (learned),
+    """How views are made: a family (recipe, recipe-keep, cropflip, a line such as 'crop small, mirror, light', or the
+    .yaml file of coviews choose), choose or selfrandaugment (find views first), coviews or indepviews (learned),
     hardviews, random, uniform, randaugment, trivialaugment, autoaugment:cifar10 (or svhn, imagenet), simclr, viewmaker
     (learned perturbations), or the file of a learned policy (.safetensors)."""
     magnitude: int = 9
