@@ -20,6 +20,7 @@ def pretrain_command(
     preset: str | None = None,
     config: Path | None = None,
     resume: Path | None = None,
+    auto_resume: bool = False,
     overwrite: bool = False,
     progress: bool = True,
     labels: Data = None,
@@ -36,12 +37,15 @@ def pretrain_command(
         config: A YAML file of settings, such as a run's config.yaml; the other options change them.
         resume: The folder of a run to continue, exactly as if it had not been interrupted; with more --epochs, it is
             extended.
+        auto_resume: Continue the run in --out if there is one, otherwise begin it: for jobs that are started again.
         overwrite: Replace a run that is in --out.
         progress: Show the progress.
         labels: A few labelled images, for --views choose: as for coviews choose.
         budget: The time that --views choose may take, such as 90s, 30m or 2h.
         pilot_epochs: Epochs of each pilot of --views selfrandaugment; by default a tenth of --epochs.
     """
+    if auto_resume:
+        resume = _run_to_continue(settings, resume, overwrite)
     if labels is not None and (settings.views != CHOOSE or resume is not None):
         raise CoviewsError("--labels goes with --views choose: training itself needs none")
     if pilot_epochs is not None and (settings.views != SELF_RANDAUGMENT or pilot_epochs < 1):
@@ -51,6 +55,19 @@ def pretrain_command(
     from coviews.training.pretrain import pretrain as train
 
     train(settings=settings, resume=resume, overwrite=overwrite, progress=progress)
+
+
+def _run_to_continue(settings: PretrainSettings, resume: Path | None, overwrite: bool) -> Path | None:
+    """The run in --out, if there is one.
+
+    Every process of a run looks for itself: none can write the run before all of them have begun.
+    """
+    if settings.out is None or resume is not None or overwrite or settings.views in CHOSEN_FIRST:
+        raise CoviewsError(
+            "--auto-resume needs --out, and does not go with --resume, --overwrite or views that are chosen first: "
+            "run coviews choose before"
+        )
+    return settings.out if (settings.out / "config.yaml").exists() else None
 
 
 def _with_chosen_views(

@@ -139,7 +139,7 @@ def _switches() -> set[str]:
         flags |= _flags(search.settings_type(), "search.")
     names = [name.removeprefix("--") for name, value in flags.items() if isinstance(value, bool)]
     switches = set()
-    for name in (*names, "overwrite", "progress", "dry-run", "paper"):
+    for name in (*names, "overwrite", "progress", "dry-run", "paper", "auto-resume"):
         group, dot, last = name.rpartition(".")
         switches |= {f"--{name}", f"--{group}{dot}no-{last}"}
     return switches

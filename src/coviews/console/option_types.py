@@ -266,6 +266,7 @@ class EvaluateKeywords(TypedDict, total=False):
     batch_size: int
     device: str
     progress: bool
+    labels: str | None
     k: int | None
     temperature: float
     whole: bool

@@ -14,6 +14,8 @@ from coviews.errors import CoviewsError
 from coviews.methods.heads import make_projector
 from coviews.methods.losses import chance_loss, info_nce
 
+WIDEST = 1_000_000  # numbers in a layer: far more than fit into any memory, and few enough to count the weights
+
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSettings:
@@ -43,8 +45,8 @@ class MethodSettings:
 
     def _check_width(self, name: str) -> None:
         width = getattr(self, name)
-        if width is not None and (type(width) is not int or width < 1):
-            raise CoviewsError(f"--{name} must be a whole number from 1, not {width!r}")
+        if width is not None and (type(width) is not int or not 1 <= width <= WIDEST):
+            raise CoviewsError(f"--{name} must be a whole number from 1 to {WIDEST:,}, not {width!r}")
 
     def _check_momentum(self, momentum: float) -> None:
         if not 0 <= momentum <= 1:

@@ -223,6 +223,12 @@ def is_family(text: str) -> bool:
     return text in FAMILIES or text.endswith((".yaml", ".yml")) or "," in text or text.split(" ")[0] == "crop"
 
 
+def views_title(text: str) -> str:
+    """What views are called in a text: by the name of a family, if the line is one's, or by the line itself."""
+    known = {some.text: name for name, some in FAMILIES.items()}
+    return f"'{text}' views" if "," in text and text not in known else f"{known.get(text, text)} views"
+
+
 def named_family(text: str) -> Family:
     """A family by name, from a line of factors, or from a YAML file."""
     return read_family(text) if text.endswith((".yaml", ".yml")) else family(text)

@@ -207,9 +207,10 @@ def fitted_source(source: ViewSource, channels: int, dtype: PixelType) -> ViewSo
 
 
 def operations_left_out(source: ViewSource, fitted: ViewSource) -> list[str]:
-    """The operations that `fitted_source` left out."""
-    before, after = (some.sample(1, np.random.default_rng(0)).space.ops for some in (source, fitted))
-    return [op for op in before if op not in after]
+    """The operations that `fitted_source` left out, of those that the source draws."""
+    drawn = source.sample(_DRAWN, np.random.default_rng(0))
+    after = fitted.sample(1, np.random.default_rng(0)).space.ops
+    return [drawn.space.ops[i] for i in np.unique(drawn.ops) if drawn.space.ops[i] not in after]
 
 
 def _check_option(name: str, value: object) -> None:
@@ -226,6 +227,7 @@ _KINDS: dict[str, type] = {
 }  # fmt: skip
 _LEVELS = {"binned": 61, "autoaugment": 19}  # of the space that a kind needs
 _FAMILY = "family"
+_DRAWN = 256  # subpolicies that show which operations a source draws
 
 
 class SourceDescription(Schema):

@@ -28,6 +28,7 @@ PLACED: dict[str, dict[str, Any]] = {
     "mirror": {"flip": 0.0},
     "turns": {"flip_vertical": 0.0, "quarter_turns": 0.0},
 }
+COLOUR_ONLY = tuple(name for name, op in OPS.items() if op.needs_rgb and not op.variant_of)
 _CLOSE = 1e-9  # a range that is not longer than this is empty
 
 
@@ -185,6 +186,13 @@ def view_limits(
         raise CoviewsError("Identity changes nothing: leave it out of --forbid")
     variants = {name for name, row in OPS.items() if row.variant_of in named}
     return Limits(locks, frozenset(off | named | variants), _caps(cap))
+
+
+def forbid_colour(forbid: str | None) -> str:
+    """The text of --forbid with the operations that change only colours, which do nothing to grey images."""
+    named = _parts(forbid)
+    known = {name.lower() for name in named}
+    return ",".join([*named, *(op for op in COLOUR_ONLY if op.lower() not in known)])
 
 
 def _caps(text: str | None) -> dict[str, float]:

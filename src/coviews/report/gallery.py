@@ -20,6 +20,7 @@ from coviews.ops.plan import Plan
 from coviews.ops.view_settings import outside_colour
 from coviews.pictures.drawing import as_picture
 from coviews.pictures.view_sheet import view_steps
+from coviews.policies.factors import views_title
 from coviews.policies.fixed import fitted_source
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import ViewSource
@@ -194,7 +195,7 @@ def _sources(run: RunRecord, settings: PretrainSettings, images: ImageSet) -> di
     name = settings.base_views
     source = fitted_source(settings.named_source(name), channels, pixels)
     more = {"hardviews": ", of which hardviews chooses", "viewmaker": ", changed by the viewmaker"}
-    return {f"{name} views{more.get(settings.views, '')}": source}
+    return {f"{views_title(name)}{more.get(settings.views, '')}": source}
 
 
 def picture(pixels: NDArray[Any], words: str, shown: Shown | None = None) -> Picture:

@@ -230,20 +230,21 @@ class LossTable:
             raise CoviewsError(f"this is not the state of such a table: it has no {', '.join(sorted(missing))}")
         state = {name: v.cpu() if hasattr(v, "cpu") else v for name, v in state.items()}  # loaded to any device
         ops, bins, losses, sizes = (np.asarray(state[name]) for name in ("ops", "bins", "losses", "sizes"))
+        types = (ops.dtype, bins.dtype, losses.dtype, sizes.dtype) == (np.uint8, np.uint8, np.float32, np.int64)
         shape = (int(sizes.sum()), 2, self.steps)
-        if ops.shape != shape or bins.shape != shape or losses.shape != shape[:1]:
-            raise CoviewsError(f"the saved table has pairs of the shape {ops.shape}, not {shape}")
+        fits = ops.shape == bins.shape == shape and losses.shape == shape[:1] and sizes.ndim == 1
+        if not (types and fits) or sizes.min(initial=0) < 0 or not np.isfinite(losses).all():
+            raise CoviewsError(f"the saved table has pairs of the shape {ops.shape}, not {shape}, or wrong numbers")
         if ops.size and (ops.max() >= len(self.space.ops) or bins.max() >= self._step_index.shape[2]):
             raise CoviewsError("the saved table has operations or levels that its space has not")
         places = np.asarray(state["places"]) if self._crops else np.empty((len(losses), 0), np.uint8)
-        if places.shape != (len(losses), self._places) or (places >= COUNTS[: self._places]).any():
+        fits = places.shape == (len(losses), self._places) and places.dtype == np.uint8
+        if not fits or (places >= COUNTS[: self._places]).any():
             raise CoviewsError("the saved table has crops that do not fit this version of coviews")
         if self._crops:
-            height, width = np.asarray(state["image_size"]).tolist()
-            self._image_size = (height, width)
+            self._image_size = int(state["image_size"][0]), int(state["image_size"][1])
         self._batches.clear()
-        self._pairs, self.fits = 0, int(state["fits"])
-        ends = np.cumsum(sizes)
+        self._pairs, self.fits, ends = 0, int(state["fits"]), np.cumsum(sizes)
         for first, last in zip(ends - sizes, ends, strict=True):
             self._append(ops[first:last], bins[first:last], losses[first:last], places[first:last])
 

@@ -35,7 +35,7 @@ from coviews.training.hard_views import HardViews
 from coviews.training.journal import Journal
 from coviews.training.keeping import REFERENCE, Keeping
 from coviews.training.monitor import Monitor
-from coviews.training.optimizers import make_optimizer
+from coviews.training.optimizers import make_optimizer, restore_optimizer
 from coviews.training.pair_losses import PairLosses
 from coviews.training.ranks import Ranks
 from coviews.training.setup import first_source, load_data, without_colour
@@ -252,13 +252,12 @@ class Training:
             if state["data"] != self._fingerprint:
                 raise ValueError("the images are not those that it was trained on: some were added, removed or changed")
             self.bare.load_state_dict(state["method"])
-            self.optimizer.load_state_dict(state["optimizer"])
+            restore_optimizer(self.optimizer, state["optimizer"])
             self.fabric._precision.load_state_dict(state["precision"])
             for name in _POSITION:
                 setattr(self, name, state[name])
             self.clock.seconds.update(state["seconds"])
-            neighbours = state.get("looks", {}).get("neighbours")  # version 0.1.0 kept none
-            self.monitor.neighbours = None if neighbours is None else neighbours.numpy()
+            self.monitor.restore(state.get("looks", {}).get("neighbours"))  # version 0.1.0 kept none
             if self.search is not None:
                 self.search.load_state_dict(state["search"])
             if self.keeping is not None:
@@ -267,7 +266,7 @@ class Training:
                 self.viewmaking.load_state_dict(state["viewmaker"])
             if self.hard_views is not None:
                 self.hard_views.load_state_dict(state.get("hard views", {}))
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        except Exception as error:  # torch and NumPy raise anything for values that do not fit
             why = " ".join(str(error).split())[:200]
             raise CoviewsError(f"the checkpoint {self.run.checkpoint} does not fit this run: {why}") from error
         for epoch in reversed(self.queued):
