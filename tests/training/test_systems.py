@@ -19,9 +19,9 @@ SYSTEMS = {
     "autoaugment as a prior": TINY.replaced(
         views="coviews", epochs=3, space=None, search=dataclasses.replace(BY_TABLE, prior="autoaugment:cifar10")
     ),
-    "viewmaker": TINY.replaced(views="viewmaker", space=None),
+    "viewmaker": TINY.replaced(views="viewmaker", space=None, precision="bf16-mixed"),
     "viewmaker of crops": TINY.replaced(
-        views="viewmaker", space=None, viewmaker_source="cropflip", views_local=1, local_size=8, precision="bf16-mixed"
+        views="viewmaker", space=None, viewmaker_source="cropflip", views_local=1, local_size=8, precision="32-true"
     ),
     "adversarial autoaugment": TINY.replaced(
         views="indepviews", epochs=3, queue_size=1, search=dataclasses.replace(ADVERSARIAL, batch=32, images_each=8)

@@ -35,7 +35,7 @@ MAIN: dict[str, dict[str, str]] = {
         "--resume": "Continue the run in this folder where it stopped.",
     },
     "compare": {
-        "--views": "What to compare: names of view sources, separated by commas.",
+        "--views": "What to compare: view sources, separated by commas.",
         "--variants": "A YAML file with other settings to compare.",
         "--seeds": "Trainings for each, with different random numbers.",
         "--out": "Folder for the results.",

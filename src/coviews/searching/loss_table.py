@@ -43,8 +43,7 @@ class TableSettings(SearchSettings):
     needs_bound: ClassVar[bool] = True
 
     prior: str = "uniform"
-    """What the policy departs from: uniform, random, randaugment, trivialaugment, autoaugment:cifar10 (or svhn,
-    imagenet) or simclr, or a family of views, such as the file that choose writes."""
+    """What the policy departs from: a fixed view source, such as uniform or simclr, or a family, as for --views."""
 
     memory: int = 50_000
     """Pairs of views, the last that training has seen, which the table is fitted to."""
