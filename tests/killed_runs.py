@@ -218,6 +218,7 @@ SUBJECTS = {
     "table": _training(search=BY_TABLE),
     "moco": _training(method="moco"),
     "hardviews": _training(views="hardviews", tensorboard=True),
+    "viewmaker": _training(views="viewmaker"),
     "compare": Subject(_compare, _compare, _compared),
     "reproduce": Subject(_reproduce, _reproduce, _compared),
     "embed": Subject(_embed, _embed, _embedded),

@@ -1,8 +1,12 @@
 """Shards of WebDataset: the same images, labels and training as from an array; what is wrong with a shard is said."""
 
+import functools
 import gzip
+import http.server
+import re
 import signal
 import tarfile
+import threading
 
 import numpy as np
 import pytest
@@ -109,6 +113,48 @@ def test_a_folder_with_images_beside_a_tar_is_a_folder_of_images(images, tmp_pat
     write_shards(tmp_path, images[:3])
     assert shard_names(str(tmp_path)) is None
     assert load_images(tmp_path).names == ("one.png",)
+
+
+@pytest.fixture
+def served(shards):
+    """Gives the address of the shards on a server that sends parts of files, or on one that does not."""
+    servers = []
+
+    def start(sends_parts):
+        class Handler(http.server.SimpleHTTPRequestHandler):
+            def do_GET(self):
+                part = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", "")) if sends_parts else None
+                if part is None:
+                    super().do_GET()
+                    return
+                first, last = map(int, part.groups())
+                content = (shards / self.path.strip("/")).read_bytes()
+                self.send_response(206)
+                self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
+                self.send_header("Content-Length", str(len(content[first : last + 1])))
+                self.end_headers()
+                self.wfile.write(content[first : last + 1])
+
+            def log_message(self, *_):
+                pass
+
+        handler = functools.partial(Handler, directory=str(shards))
+        servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler))
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{servers[-1].server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_shards_of_a_server(served, images):
+    assert np.array_equal(load_images(f"{served(True)}/{{000..004}}.tar").images, images)
+    with pytest.raises(CoviewsError, match="sends only whole files: copy the shards"):
+        load_images(f"{served(False)}/000.tar")
+    with pytest.raises(CoviewsError, match=r"cannot read the shard .*none\.tar"):
+        load_images(f"{served(True)}/none.tar")
 
 
 def test_ranges():

@@ -30,6 +30,7 @@ from coviews.comparison.compare import protocol
 from coviews.comparison.options import CompareOptions
 from coviews.comparison.results import Result, Results
 from coviews.comparison.workers import Workers
+from coviews.methods.viewmaker import Viewmaker
 from coviews.runs.settings_file import read_settings, settings_yaml
 from coviews.training.pair_losses import PairLosses
 from small_runs import BY_TABLE, SMALL, trust_young_encoders
@@ -415,6 +416,11 @@ def formats(examples: Path) -> dict[str, Format]:
                     "export", folder / "encoder.safetensors", "--format", "state-dict", "--out", folder / "x.pt"
                 ),
             },
+        ),
+        "viewmaker": Format(
+            lambda folder: Viewmaker(3, width=2, blocks=1).save(folder / "viewmaker.safetensors"),
+            {"viewmaker.safetensors": "safetensors"},
+            {"load": lambda folder: coviews.load_viewmaker(folder)(torch.rand(1, 3, 8, 8))},
         ),
         "checkpoint": Format(_run(examples, finished=False), {"run/checkpoints/last.pt": "tensors"}, run_calls),
         "state-dict": Format(

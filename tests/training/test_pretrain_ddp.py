@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +56,27 @@ def test_without_learned_views_the_weights_are_the_same(tmp_path):
     kept = [records(tmp_path / f"simclr-{n}")[-1]["kept"] for n in (1, 2)]  # by the keeping head, of the whole batch
     assert kept[0] == pytest.approx(kept[1], abs=1e-4)
     assert {"Brightness", "position", "mirrored"} <= set(kept[0])
+
+
+@pytest.mark.slow
+def test_a_rank_that_dies_is_restarted_and_the_run_ends_the_same(tmp_path):
+    """As a scheduler does it: torchrun starts all ranks again, and the same command continues."""
+    for name in ("whole", "killed"):
+        run = tmp_path / name
+        options = f"""shapes:100 --size 16 --encoder resnet8 --projector 32 --epochs 30 --batch-size 32 --knn-every 0
+            --accelerator cpu --save-every 0 --no-report --no-tensorboard --no-progress --auto-resume --out {run}"""
+        launcher = "-m torch.distributed.run --standalone --nproc-per-node 2 --max-restarts 1 -m coviews pretrain"
+        process = subprocess.Popen([sys.executable, *launcher.split(), *options.split()], env=ALONE)
+        if name == "killed":
+            until = time.monotonic() + 300
+            while not ((run / "metrics.jsonl").exists() and len(records(run)) >= 5) and time.monotonic() < until:
+                time.sleep(0.05)
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            os.kill(int(children[-1]), signal.SIGKILL)
+        assert process.wait(600) == 0
+    whole, killed = ((tmp_path / name / "encoder.safetensors").read_bytes() for name in ("whole", "killed"))
+    assert whole == killed
+    assert len(records(tmp_path / "killed")) == 30
 
 
 def test_two_ranks_fit_the_same_table(tmp_path):

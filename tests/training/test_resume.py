@@ -12,6 +12,7 @@ import torch
 
 import coviews
 from coviews import CoviewsError, pretrain
+from coviews.cli import main
 from coviews.runs.folder import FORMAT, Run
 from coviews.runs.settings_file import settings_yaml
 from coviews.training.signals import Stopped
@@ -20,7 +21,7 @@ from small_runs import SMALL, content, differing
 
 HERE = Path(__file__).parents[1]
 ALONE = {**os.environ, "OMP_NUM_THREADS": "1"}
-SLOW = ("moco", "hardviews", "compare", "reproduce")
+SLOW = ("moco", "hardviews", "viewmaker", "compare", "reproduce")
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,29 @@ def test_a_signal_saves_and_says_how_to_go_on(number, code, tmp_path):
     assert "Traceback" not in said
     state = Run(tmp_path / "run").load()
     assert state["epoch"] >= 2
+
+
+def test_one_command_begins_a_run_and_continues_it(tmp_path, monkeypatch, capsys):
+    options = "--size 16 --encoder resnet8 --projector 32 --epochs 2 --batch-size 32 --knn-every 0 --accelerator cpu"
+    words = ["pretrain", "shapes:100", *options.split(), "--no-report", "--no-tensorboard", "--no-progress"]
+    assert main([*words, "--out", str(tmp_path / "whole")]) == 0
+    again = [*words, "--out", str(tmp_path / "run"), "--auto-resume"]
+    with monkeypatch.context() as patch:
+        old = Training.stop_if_asked
+
+        def asks(training):
+            training.stop_request.signal = signal.SIGTERM
+            old(training)
+
+        patch.setattr(Training, "stop_if_asked", asks)
+        assert main(again) == 143
+    assert not (tmp_path / "run" / "encoder.safetensors").exists()
+    assert main(again) == 0
+    assert not differing(content(tmp_path / "whole"), content(tmp_path / "run"))
+    for wrong in (words, [*again, "--overwrite"], [*again, "--views", "choose"]):
+        capsys.readouterr()
+        assert main([*wrong, *([] if "--auto-resume" in wrong else ["--auto-resume"])]) == 2
+        assert "--auto-resume needs --out" in capsys.readouterr().err
 
 
 def test_stopped_in_the_middle_of_a_search_and_resumed(tmp_path, monkeypatch):

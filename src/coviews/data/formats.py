@@ -245,6 +245,8 @@ FORMATS: list[Format] = [
 
 def open_data(data: Any, request: ImageRequest) -> Source:
     """The images of the data, opened by the first format that fits; an error if none does."""
+    if isinstance(data, ImageFiles):  # opened already
+        return data
     for format in FORMATS:
         if format.fits(data):
             if _name(data) in format.names and os.path.lexists(data):

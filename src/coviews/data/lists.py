@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
@@ -9,12 +10,15 @@ from coviews.boundary.regular import read_bounded
 from coviews.data.class_labels import labels_of_texts
 from coviews.data.image_files import ImageFiles
 from coviews.data.image_reader import extensions
+from coviews.data.splits import folder_splits
 from coviews.errors import CoviewsError
 
 LISTS = (".txt", ".csv", ".tsv")
+TABLES = (".csv", ".tsv")  # those that can have labels
 _PATHS = ("path", "file", "filename", "image")
 _LABELS = ("label", "class", "target")
 _LARGEST = 256 * 2**20  # bytes: millions of paths
+_NAMED = 3  # missing files that a message names
 _MOST_CELLS = 4_000_000  # and lines: each takes a hundred bytes of memory and more
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
@@ -27,6 +31,28 @@ def listed_images(path: Path, notes: list[str], frames: str | None = None) -> Im
         notes.append(f"{missing} of {len(texts)} rows of {path} have no label: no labels are used")
     labels = None if missing or not texts else labels_of_texts(texts)
     return ImageFiles(str(path), path.parent, names, labels, frames=frames)
+
+
+def labelled_images(path: Path, data: str, frames: str | None = None) -> ImageFiles:
+    """The files of a table that have a label; they are in its folder, or in that of the data."""
+    names, texts = listed_files(path)
+    rows = [row for row, text in enumerate(texts) if text]
+    if not rows:
+        raise CoviewsError(f"{path} has no labels: give a table with the columns file and label")
+    folders = [path.parent]
+    if os.path.isdir(folder := os.path.expanduser(data)):
+        splits = folder_splits(Path(folder))
+        folders += [Path(folder), *([] if splits is None else [splits.train])]
+    files = {row: next((f / names[row] for f in folders if os.path.isfile(f / names[row])), None) for row in rows}
+    if missing := [names[row] for row, file in files.items() if file is None]:
+        where = " or ".join(str(folder) for folder in folders)
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        raise CoviewsError(
+            f"{len(missing)} of the {len(rows)} files that {path} labels are not in {where}: "
+            f"{', '.join(missing[:_NAMED])}{more}"
+        )
+    labels = labels_of_texts([texts[row] for row in rows])
+    return ImageFiles(str(path), Path(), [str(files[row]) for row in rows], labels, frames=frames)
 
 
 def listed_files(path: Path) -> tuple[list[str], list[str]]:

@@ -27,6 +27,8 @@ class MethodSettings:
     """Whether the training loss of a pair tells how hard the pair is: it has a known level for unrelated views."""
     takes_many_views: ClassVar[bool] = False
     """Whether the method learns from any number of views of each image, of several sizes; if not, from two."""
+    needs_upright_views: ClassVar[bool] = False
+    """Whether views must not be turned by quarters or upside down."""
 
     temperature: float = 0.5
     """Of the contrastive loss, or, where the method has another loss, of the loss that compares views."""

@@ -24,7 +24,8 @@ from coviews.runs.settings_file import read_settings, settings_yaml
 FORMAT = 3  # of the checkpoint; goes up when one version would misread another's
 # all that a run writes: what --overwrite may delete
 _OURS = ("config.yaml", "metrics.jsonl", "broken.txt", "checkpoints", "policies", "tensorboard", "encoder.safetensors",
-         "report.html", "check.json", "evaluations.jsonl", ".evaluations.jsonl.lock", ".lock")  # fmt: skip
+         "viewmaker.safetensors", "report.html", "check.json", "evaluations.jsonl", ".evaluations.jsonl.lock",
+         ".lock")  # fmt: skip
 CHOICE = "choice"  # what `pretrain --views choose` writes there before the run begins; it stays
 
 
@@ -111,6 +112,11 @@ class Run:
     def encoder(self) -> Path:
         """The encoder's file."""
         return self.path / "encoder.safetensors"
+
+    @property
+    def viewmaker(self) -> Path:
+        """The network that made the views, once the run is finished, if it has one."""
+        return self.path / "viewmaker.safetensors"
 
     # ---------------------------------------------------------------------------------------------- metrics
 

@@ -40,10 +40,11 @@ class TableSettings(SearchSettings):
     name: ClassVar[str] = "table"
     unit: ClassVar[tuple[str, str]] = ("fit of the table", "fits of the table")
     reads_training_losses: ClassVar[bool] = True
+    needs_bound: ClassVar[bool] = True
 
     prior: str = "uniform"
-    """What the policy departs from: uniform, random, randaugment, trivialaugment or simclr, or a family of views, such
-    as the file that choose writes."""
+    """What the policy departs from: uniform, random, randaugment, trivialaugment, autoaugment:cifar10 (or svhn,
+    imagenet) or simclr, or a family of views, such as the file that choose writes."""
 
     memory: int = 50_000
     """Pairs of views, the last that training has seen, which the table is fitted to."""
