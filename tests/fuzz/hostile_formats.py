@@ -170,6 +170,12 @@ def _read_config(folder: Path) -> object:
     return read_settings(folder / "config.yaml")
 
 
+def _pretrain_with_config(folder: Path) -> object:
+    """With an encoder that is soon trained: a file without settings means the default one."""
+    files = ("--config", folder / "config.yaml", "--out", folder / "out")
+    return run_command("pretrain", *files, "--encoder", "resnet8", "--no-progress")
+
+
 def _variants(folder: Path) -> None:
     (folder / "variants.yaml").write_text(
         "mild: {views: simclr, flip: 0.5}\n"
@@ -427,9 +433,7 @@ def formats(examples: Path) -> dict[str, Format]:
             {"config.yaml": "yaml"},
             {
                 "read": _read_config,
-                "pretrain": lambda folder: run_command(
-                    "pretrain", "--config", folder / "config.yaml", "--out", folder / "out", "--no-progress"
-                ),
+                "pretrain": _pretrain_with_config,
             },
         ),
         "config-of-run": Format(_run(examples), {"run/config.yaml": "yaml"}, run_calls),

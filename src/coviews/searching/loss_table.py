@@ -231,17 +231,16 @@ class LossTable:
         ops, bins, losses, sizes = (np.asarray(state[name]) for name in ("ops", "bins", "losses", "sizes"))
         types = (ops.dtype, bins.dtype, losses.dtype, sizes.dtype) == (np.uint8, np.uint8, np.float32, np.int64)
         shape = (int(sizes.sum()), 2, self.steps)
-        fits = ops.shape == bins.shape == shape and losses.shape == shape[:1] and sizes.ndim == 1
-        if not (types and fits) or sizes.min(initial=0) < 0 or not np.isfinite(losses).all():
+        fits = types and ops.shape == bins.shape == shape and losses.shape == shape[:1] and sizes.ndim == 1
+        if not fits or sizes.min(initial=0) < 0 or not np.isfinite(losses).all():
             raise CoviewsError(f"the saved table has pairs of the shape {ops.shape}, not {shape}, or wrong numbers")
         if ops.size and (ops.max() >= len(self.space.ops) or bins.max() >= self._step_index.shape[2]):
             raise CoviewsError("the saved table has operations or levels that its space has not")
         places = np.asarray(state["places"]) if self._crops else np.empty((len(losses), 0), np.uint8)
-        fits = places.shape == (len(losses), self._places) and places.dtype == np.uint8
-        if not fits or (places >= COUNTS[: self._places]).any():
+        kind, most = (len(losses), self._places, np.uint8), COUNTS[: self._places]
+        if (*places.shape, places.dtype) != kind or (places >= most).any():
             raise CoviewsError("the saved table has crops that do not fit this version of coviews")
-        if self._crops:
-            self._image_size = int(state["image_size"][0]), int(state["image_size"][1])
+        self._image_size = tuple(map(int, state["image_size"])) if self._crops else (1, 1)  # type: ignore[assignment]
         self._batches.clear()
         self._pairs, self.fits, ends = 0, int(state["fits"]), np.cumsum(sizes)
         for first, last in zip(ends - sizes, ends, strict=True):

@@ -115,8 +115,14 @@ def make_fabric(settings: PretrainSettings) -> "Fabric":
     s = settings
     devices, nodes = s.devices, s.num_nodes
     if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun has made the processes
-        devices = int(os.environ["LOCAL_WORLD_SIZE"])
-        nodes = int(os.environ["WORLD_SIZE"]) // devices
+        try:
+            devices = int(os.environ["LOCAL_WORLD_SIZE"])
+            nodes = int(os.environ["WORLD_SIZE"]) // devices
+        except (KeyError, ValueError, ZeroDivisionError) as error:
+            raise CoviewsError(
+                "TORCHELASTIC_RUN_ID is set, but LOCAL_WORLD_SIZE and WORLD_SIZE are no numbers of processes: "
+                "start it with torchrun, or unset it"
+            ) from error
     many = devices * nodes > 1
     if s.batch_size % (devices * nodes):
         raise CoviewsError(f"--batch-size {s.batch_size} cannot be shared evenly among {devices * nodes} processes")
