@@ -3,7 +3,7 @@
 import sys
 
 import torch
-from datasets import load_dataset
+from datasets import Image, load_dataset
 from torch.utils.data import DataLoader
 
 import coviews
@@ -13,6 +13,7 @@ from coviews.transforms import Views
 def main(folder: str) -> None:
     torch.manual_seed(0)
     dataset = load_dataset("imagefolder", data_dir=folder, split="train")  # or the name of a set on the hub
+    dataset = dataset.cast_column("image", Image(mode="RGB"))  # the encoder has three channels, also for grey images
     views = Views("recipe", size=32)
     # images of one size; otherwise: dataset.set_transform(lambda rows: {"views": [views(i) for i in rows["image"]]})
     loader = DataLoader(dataset, batch_size=64, shuffle=True, drop_last=True, collate_fn=views.collate)

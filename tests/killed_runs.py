@@ -40,6 +40,7 @@ from trainings_here import train_here
 
 DISKS = (0, 300, 20_000, 200_000)  # bytes that a file may have on a disk that is full
 _MOST_SAID = 1 << 20  # bytes that a process may say before somebody reads it
+_COMPILED = (".nbi", ".nbc")  # files of numba: it writes them where something runs for the first time
 FULL, WRONG = 3, 1  # exit codes: ended with an error that says so, or with any other
 
 
@@ -61,7 +62,8 @@ class Moments:
         old = getattr(owner, name)
 
         def new(*args, **kwargs):
-            self(kind)
+            if owner is not os or not str(args[-1]).endswith(_COMPILED):
+                self(kind)
             return old(*args, **kwargs)
 
         setattr(owner, name, new)
@@ -216,6 +218,7 @@ SUBJECTS = {
     "table": _training(search=BY_TABLE),
     "moco": _training(method="moco"),
     "hardviews": _training(views="hardviews", tensorboard=True),
+    "viewmaker": _training(views="viewmaker"),
     "compare": Subject(_compare, _compare, _compared),
     "reproduce": Subject(_reproduce, _reproduce, _compared),
     "embed": Subject(_embed, _embed, _embedded),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from coviews.choosing.options import ChooseOptions
     from coviews.comparison.compare import Comparison, compare
     from coviews.comparison.reproduce import reproduce
+    from coviews.comparison.self_randaugment import self_randaugment
     from coviews.encoders.architectures import make_encoder
     from coviews.encoders.encoder_options import ExportOptions
     from coviews.encoders.export import Exported, export
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from coviews.features.feature_options import EmbedOptions, NeighboursOptions
     from coviews.features.neighbours import Neighbours, neighbours
     from coviews.methods.losses import info_nce
+    from coviews.methods.viewmaker import load_viewmaker
     from coviews.ops.images import channel_statistics
     from coviews.runs.settings import PretrainSettings
     from coviews.training.check import Check, check
@@ -73,10 +75,12 @@ _LATE = {
     "export": "coviews.encoders.export",
     "info_nce": "coviews.methods.losses",
     "load_encoder": "coviews.encoders.file",
+    "load_viewmaker": "coviews.methods.viewmaker",
     "make_encoder": "coviews.encoders.architectures",
     "neighbours": "coviews.features.neighbours",
     "pretrain": "coviews.training.pretrain",
     "reproduce": "coviews.comparison.reproduce",
+    "self_randaugment": "coviews.comparison.self_randaugment",
     "to_tensors": "coviews.encoders.pixels",
 }
 
@@ -126,6 +130,7 @@ __all__ = [
     "load_encoder",
     "load_images",
     "load_policy",
+    "load_viewmaker",
     "make_encoder",
     "make_view_groups",
     "make_views",
@@ -134,6 +139,7 @@ __all__ = [
     "read_family",
     "reproduce",
     "search",
+    "self_randaugment",
     "space",
     "to_tensors",
     "view_source",

@@ -147,3 +147,18 @@ def test_a_pipe_is_refused(tmp_path):
     for read in (map_array, lambda path: open_arrays(path).__enter__()):
         with pytest.raises(CoviewsError, match="not a regular file"):
             read(tmp_path / "a.npy")
+
+
+def test_an_endless_list_of_members_is_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "many.npz"
+    np.savez(path, **{f"a{i}": np.zeros(1) for i in range(50)})
+    with open_arrays(path) as arrays:
+        assert len(arrays.names) == 50
+    monkeypatch.setattr("coviews.boundary.archives._LONGEST_LIST", 500)
+    with pytest.raises(CoviewsError, match="its list of members has more than 500 bytes"), open_arrays(path):
+        pass
+    content = path.read_bytes()
+    place = content.rfind(b"PK\x05\x06")
+    path.write_bytes(content[: place + 12] + b"\xff" * 4 + content[place + 16 :])
+    with pytest.raises(CoviewsError, match="its list of members"), open_arrays(path):
+        pass

@@ -21,6 +21,9 @@ class FullFile:
     def flush(self):
         raise FULL
 
+    def close(self):
+        raise FULL
+
 
 class FullBoard:
     def add_scalar(self, *_):
@@ -56,8 +59,9 @@ def test_metrics_and_folders_of_a_run(tmp_path):
     run._metrics = FullFile()
     with pytest.raises(CoviewsError, match=r"cannot write .*metrics\.jsonl: No space"):
         run.log({"kind": "epoch"})
-    run._metrics = None
-    run.close()
+    with pytest.raises(CoviewsError, match=r"cannot write to .*metrics\.jsonl: No space"):
+        run.close()  # which tries to write what is left
+    Run.open(tmp_path / "run").close()  # nobody holds it any more
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "checkpoints").write_text("no folder")
     with pytest.raises(CoviewsError, match=r"cannot write to .*checkpoints: File exists"):

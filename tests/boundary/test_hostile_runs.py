@@ -117,12 +117,24 @@ CHECKPOINT = {
 }  # fmt: skip
 
 
+CONTAINS_ITSELF: dict = {}
+CONTAINS_ITSELF["a"] = CONTAINS_ITSELF
+MANY_TIMES_OVER: list = [1] * 100
+for _ in range(5):  # few bytes in a file, and 10 billion values for whoever reads them one by one
+    MANY_TIMES_OVER = [MANY_TIMES_OVER] * 40
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("epoch", "1"), ("epoch", 0), ("epoch", [1]), ("step", -1), ("metrics", -5), ("metrics", 1.5), ("queued", 3),
         ("queued", ["x"]), ("seconds", []), ("quality", {"knn": "high"}), ("method", []), ("method", {3: 4}),
         ("method", {"a": 3}), ("settings", None), ("data", "x"), ("format", "3"), ("search", 5),
+        ("format", torch.zeros(3)), ("quality", torch.zeros(3)), ("method", torch.zeros(3)), ("looks", [1]),
+        ("hard views", 3), ("keeping", None), ("seconds", {"training": float("inf")}), ("seconds", {"training": -1.0}),
+        ("optimizer", {"state": {0: torch.zeros(2, 2).to_sparse()}}),
+        ("search", {"ops": torch.empty(5, device="meta")}),
+        ("optimizer", {(1, 2): 3}), ("search", CONTAINS_ITSELF), ("looks", {"neighbours": MANY_TIMES_OVER}),
     ],
 )  # fmt: skip
 def test_what_is_in_a_checkpoint_is_checked_before_it_is_used(tmp_path, name, value):

@@ -152,6 +152,17 @@ def test_lines_that_are_no_objects_are_none(tmp_path):
     assert list(json_lines(tmp_path / "lines")) == [{"a": 1}, *[None] * 4, {"a": None}, None, {"b": 2}, None]
 
 
+def test_many_values_are_not_read(tmp_path, monkeypatch):
+    with pytest.raises(CoviewsError, match="2,000,000 brackets"):
+        parse_json(b"[" + b"[]," * 2_000_001 + b"1]", list, "it")
+    monkeypatch.setattr("coviews.boundary.json_text._MOST_LINES", 3)
+    (tmp_path / "x.jsonl").write_text("{}\n" * 3)
+    assert list(json_lines(tmp_path / "x.jsonl")) == [{}] * 3
+    (tmp_path / "x.jsonl").write_text("{}\n" * 4)
+    with pytest.raises(CoviewsError, match="more than 3 lines"):
+        list(json_lines(tmp_path / "x.jsonl"))
+
+
 def test_a_json_file_names_its_kind(tmp_path):
     (tmp_path / "a.json").write_text('{"x": []}')
     with pytest.raises(CoviewsError, match=r"the plan .*a\.json is wrong: "):

@@ -85,6 +85,7 @@ def test_classes_with_one_image_are_left_out_and_there_are_not_too_many(images, 
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
+        (["a/00.png,x", f"{'y' * 5000}.png,y"], "1 of the 2 files"),
         (["a/00.png,x", "gone.png,y"], r"1 of the 2 files that .*labels.csv labels are not in .*: gone.png"),
         ([f"gone{i},x" for i in range(5)], "gone0, gone1, gone2 and 2 more"),
         (["a/00.png,x", "a/02.png,x"], "all labels are of one class"),

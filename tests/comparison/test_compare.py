@@ -17,7 +17,7 @@ from coviews.cli import main
 from coviews.comparison.compare import Comparison
 from coviews.comparison.plan import VIEWS, Plan, view_variants
 from coviews.comparison.results import Result, Results, collect, read_results
-from coviews.comparison.standings import standings
+from coviews.comparison.standings import below_untrained, standings
 from coviews.comparison.verdict import paired, winner_sentence
 from coviews.data.shapes.draw import make_shapes
 from coviews.runs.settings import PretrainSettings
@@ -313,6 +313,15 @@ def test_names_of_variants():
         Plan({"a b": SMALL, "a,b": SMALL}, (0,))
 
 
+def test_what_is_not_above_the_untrained_encoder_is_said():
+    runs = [result("a", 0, 40.0), result("b", 0, 28.0)]  # untrained: 30 by the linear probe, 25 by kNN
+    assert below_untrained(Results({"a": SMALL, "b": SMALL}, {}, runs), ["a", "b"]) == ""
+    runs = [result("a", 0, 29.0), result("b", 0, 28.0)]
+    words = below_untrained(Results({"a": SMALL, "b": SMALL}, {}, runs), ["a", "b"])
+    assert "By linear probe, none is above the untrained encoder (30.0 %): more --epochs may help." in words
+    assert "By kNN, none is above the untrained encoder (25.0 %)" in words
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"format": 2}', '{"format": 1}', '{"format": 1, "variants": {}, "runs": [3], "evaluation": {}}']
 )
@@ -361,6 +370,9 @@ def test_the_sentence_says_whether_it_is_more_than_noise():
     close = winner_sentence({"a": {0: 50.0, 1: 51.0}, "b": {0: 50.5, 1: 49.0}, "weak": {0: 10.0, 1: 11.1}}, "kNN")
     assert "cannot be told from b" in close
     assert "weak" not in close
+    equal = {"a": {0: 51.7, 1: 41.7}, "b": {0: 48.4, 1: 38.4}}  # two images of 60, with both seeds
+    assert "more than the noise" in winner_sentence(equal, "kNN")
+    assert "a is first by kNN with 46.7 %, but it cannot be told from b" in winner_sentence(equal, "kNN", 100 / 60)
     assert "nothing to compare" in winner_sentence({"a": {0: 1.0}}, "kNN")
     assert "no seed in common" in winner_sentence({"a": {0: 1.0}, "b": {1: 0.0}}, "kNN")
 
@@ -383,7 +395,9 @@ def test_leakage_is_said_before_training_and_in_all_that_comes_out(here, tmp_pat
 
 
 def test_the_table_holds_mean_deviation_difference_time_and_search():
-    runs = [result("a", 0, 50.0), result("a", 1, 52.0), result("b", 0, 40.0), result("b", 1, 43.0)]
+    many = {"images": [8000, 2000]}
+    runs = [result("a", 0, 50.0, **many), result("a", 1, 52.0, **many)]
+    runs += [result("b", 0, 40.0, **many), result("b", 1, 43.0, **many)]
     table = standings(Results({"a": SMALL, "b": SMALL}, {}, runs), ["b", "a"])
     assert table.heads == [
         "", "linear probe in %", "kNN in %", "to the best, ± 95 %", "RankMe", "time a run", "in searches", "seeds",

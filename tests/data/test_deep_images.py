@@ -298,7 +298,7 @@ def test_compressed_data_that_grow_without_end_are_not_inflated(tmp_path, monkey
         file.pages[0].tags["StripByteCounts"].overwrite(len(bomb))
     with open(tmp_path / "000.tif", "ab") as file:
         file.write(bomb)
-    monkeypatch.setattr(tiff_reader, "_CHECKED", 1000)
+    monkeypatch.setattr(tiff_reader, "_SMALL", 1000)
     one(tmp_path / "000.tif", "larger than its size says")
 
 

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -472,3 +473,17 @@ def test_a_damaged_archive_is_said(tmp_path):
     with pytest.raises(CoviewsError, match=r"cannot unpack .*cifar-10-python\.tar\.gz"):
         load_images("cifar10", root=tmp_path)
     assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_files_that_ask_for_far_more_memory_than_they_have_bytes(tmp_path):
+    write_cifar10(tmp_path)
+    (tmp_path / "cifar-10-batches-py" / "data_batch_1").write_bytes(b"\x80\x02]r\x00\x00\x00\x08.")  # memory for 2 GB
+    tracemalloc.start()
+    with pytest.raises(CoviewsError, match="not a file of CIFAR, or damaged"):
+        load_images("cifar10", root=tmp_path)
+    assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    tracemalloc.stop()
+    empty = {"X": np.zeros((32, 32, 3, 2000), np.uint8), "y": np.ones((2000, 1), np.uint8)}
+    scipy.io.savemat(tmp_path / "train_32x32.mat", empty, do_compression=True)
+    with pytest.raises(CoviewsError, match=r"X would be of the shape \(32, 32, 3, 2000\), and the file has"):
+        load_images("svhn", root=tmp_path)

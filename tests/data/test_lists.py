@@ -163,3 +163,10 @@ def test_a_pipe_is_no_list_and_no_image(tmp_path, name):
     (tmp_path / "of_it.txt").write_text(name)
     with pytest.raises(CoviewsError, match="not a regular file"):
         load_images(tmp_path / "of_it.txt", frames="each")
+
+
+def test_a_list_of_far_too_many_cells(tmp_path, monkeypatch):
+    monkeypatch.setattr("coviews.data.lists._MOST_CELLS", 100)
+    for name, text in (("a.txt", "a\n" * 101), ("a.csv", "a,b\r" * 60), ("b.csv", "a," * 101), ("a.tsv", "a\t" * 101)):
+        with pytest.raises(CoviewsError, match="more than 100 lines and cells"):
+            load_images(write(tmp_path, name, text))

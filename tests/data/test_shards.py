@@ -185,3 +185,21 @@ def test_a_training_on_shards_is_that_on_the_images_and_goes_on_exactly(shards, 
             pretrain(pattern, settings=settings.replaced(out=tmp_path / "run"), progress=False)
     pretrain(resume=tmp_path / "run", progress=False)
     assert (tmp_path / "run" / "encoder.safetensors").read_bytes() == encoder
+
+
+@pytest.mark.parametrize(
+    "text", ["{a,b}" * 40 + ".tar", "{0..9}" * 9 + ".tar", "{" + "9" * 5000 + ".." + "9" * 5000 + "}.tar"]
+)
+def test_ranges_of_far_too_many_shards(text):
+    with pytest.raises(CoviewsError, match="at most 1,000,000 shards"):
+        expanded_ranges(text)
+
+
+def test_a_name_that_would_fill_the_memory_is_not_read(tmp_path):
+    header = tarfile.TarInfo("long")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 2 << 30
+    with open(tmp_path / "a.tar", "wb") as file:
+        file.write(header.tobuf())
+        file.truncate(3 << 30)
+    with pytest.raises(CoviewsError, match=r"the name of a file in it has 2,147,48\d,\d+ bytes"):
+        load_images(tmp_path / "a.tar")

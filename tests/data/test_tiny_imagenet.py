@@ -200,3 +200,12 @@ def test_an_archive_can_be_cached(tmp_path, files, monkeypatch):
     made = load_images(place, memory=0, cache=tmp_path / "cache")
     assert isinstance(made.images, np.memmap)
     assert len(made) == 12
+
+
+def test_an_archive_of_another_version_is_an_error(tmp_path, files):
+    place = as_archive(tmp_path, files)
+    content = bytearray(place.read_bytes())
+    content[content.index(b"PK\x01\x02") + 6] = 255
+    place.write_bytes(content)
+    with pytest.raises(CoviewsError, match="cannot read the archive"):
+        load_images(place)

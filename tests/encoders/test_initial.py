@@ -12,6 +12,7 @@ from coviews.compat import import_torchvision
 from coviews.encoders.architectures import make_encoder
 from coviews.encoders.file import load_encoder, save_encoder
 from coviews.encoders.initial import adapted, start_from
+from coviews.encoders.open import published_model
 from coviews.runs.settings import PretrainSettings
 
 
@@ -108,6 +109,17 @@ def test_published_weights_of_timm(published):
     start_from("timm/resnet10t", encoder, "timm/resnet10t", (64, 64), 5, download=True)
     assert published[-1] == ("resnet10t", 5)  # timm adapts the first layer itself
     assert same(encoder, made("timm/resnet10t", 64, 5, seed=7))
+
+
+@pytest.mark.parametrize("name", ["resnet18", "timm/resnet10t"])
+def test_without_a_network_a_file_is_asked_for(published, monkeypatch, name):
+    def offline(*_, **__):
+        raise OSError("Name or service not known" + " and so on" * 50)
+
+    monkeypatch.setattr(import_torchvision().models, "get_model", offline)
+    monkeypatch.setattr("timm.create_model", offline)
+    with pytest.raises(CoviewsError, match=rf"Name or service.*pretrain --init-from FILE, .*--architecture {name}$"):
+        published_model(name)
 
 
 @pytest.mark.parametrize(

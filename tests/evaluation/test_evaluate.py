@@ -460,6 +460,31 @@ def test_without_labels_the_rest_is_given(run, tmp_path, capsys):
     assert "knn" not in record["results"]
 
 
+def test_a_table_of_labels(run, tmp_path, capsys):
+    """A flat folder of images, some of which a table labels, as `coviews choose` takes it."""
+    folder, rows = tmp_path / "flat", ["file,label"]
+    folder.mkdir()
+    for path in sorted(write_images(tmp_path / "classes", ["dark", "light"]).rglob("*.png")):
+        name = f"{path.parent.name}{path.name}"
+        shutil.move(path, folder / name)
+        rows.append(f"{name},{path.parent.name if int(path.stem) < 10 else ''}")  # ten labels a class
+    table = tmp_path / "labels.csv"  # not in the folder of the images
+    table.write_text("\n".join(rows))
+    options = ["--data", folder, "--labels", table, "--no-progress"]
+    code, out, _ = said_by(capsys, run, *options)
+    assert code == 0
+    assert f"{table}: 16 images to learn from; 4 to judge" in " ".join(out.split())
+    (record,) = read_records(run / "evaluations.jsonl")
+    assert record["data"] == str(table)
+    assert record["results"]["classes"] == ["dark", "light"]
+    table.write_text("file,label\nnothing.png,dark\n")
+    code, _, err = said_by(capsys, run, *options)
+    assert code == 2
+    assert err == [f"error: 1 of the 1 files that {table} labels are not in {tmp_path} or {folder}: nothing.png"]
+    code, _, err = said_by(capsys, run, "--labels", folder)
+    assert (code, err) == (2, [f"error: --labels {folder} is no table (.csv or .tsv) with the columns file and label"])
+
+
 def test_warnings_are_lines(run, tmp_path, capsys):
     write_images(tmp_path / "train", "abc")
     write_images(tmp_path / "test", "bcd", seed=1)

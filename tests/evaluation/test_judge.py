@@ -88,7 +88,7 @@ def test_everything_is_in_the_result_and_nothing_changes(encoder, train, test, s
 
     assert made["images"] == {"train": 400, "test": 200, "left_out": 0}
     assert made["features"] == 256
-    assert set(made["quality"]) == {"rankme", "spread", "uniformity", "alignment"}
+    assert set(made["quality"]) == {"rankme", "spread", "uniformity", "alignment", "rotation"}
     assert made["missing"] == []
     assert made["notes"] == [
         "kNN asks 16 neighbours: 20 in small sets, and at most one for every 25 of 400 training images"
@@ -149,13 +149,13 @@ def test_images_pass_the_encoder_once(encoder, train, test, settings):
     hook = encoder.register_forward_pre_hook(count)
     judged(encoder, train, test, **settings)
     hook.remove()
-    assert seen == 400 + 200 + 2 * 400 + 2 * 400  # and two views and two crops of up to 500 images
+    assert seen == 400 + 200 + 2 * 400 + 2 * 400 + 3 * 400  # and two views, two crops, three turns of up to 500 images
 
 
 def test_without_labels_it_says_what_needs_them(encoder, train, test, settings):
     for sets in ((Set(train.images, None, None), None), (train, Set(test.images, None, None))):
         made = judged(encoder, *sets, **settings, finetune=(0.1,), whole=True, untrained=fresh)
-        assert set(made["quality"]) == {"rankme", "spread", "uniformity", "alignment"}
+        assert set(made["quality"]) == {"rankme", "spread", "uniformity", "alignment", "rotation"}
         names = [entry["name"] for entry in made["missing"]]
         assert names == ["knn", "linear", "per_class", "confusion", "pixels", "whole", "finetune"]
         assert all("need labels" in entry["reason"] for entry in made["missing"])

@@ -109,6 +109,7 @@ def test_without_labels_it_is_listed_as_missing(rows, run, tmp_path):
 def test_the_table_of_measures():
     assert list(MEASURES) == [
         "knn", "linear", "whole", "paper", "finetune", "rankme", "spread", "alignment", "uniformity",
+        "rotation",
     ]  # fmt: skip
     assert all(name == measure.name for name, measure in MEASURES.items())
     assert all(measure.meaning and "\n" not in measure.meaning for measure in MEASURES.values())

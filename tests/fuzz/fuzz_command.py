@@ -12,7 +12,7 @@ import torch
 import coviews.ops.engine
 from hostile_formats import formats, stop_trainings_early
 from killed_runs import child
-from watched_cases import ENDINGS, NUMBERS, SECONDS, Ending, Work, run_cases, run_here
+from watched_cases import ENDINGS, OPTIONS, SECONDS, Ending, Work, run_cases, run_here
 
 _LINE = 110  # characters of a failure in the list
 _LISTED = 40  # failures that are printed
@@ -35,7 +35,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         place = (options.keep or Path(folder)).resolve()
         work = Work(place, formats(place / "runs"))
-        names = [*work.formats, NUMBERS]
+        names = [*work.formats, *OPTIONS]
         if options.formats == "list":
             print("\n".join(names))
             return 0
@@ -43,7 +43,7 @@ def main() -> int:
             names = [options.case.partition(":")[0]]
         elif options.formats:
             names = options.formats.split(",")
-        if unknown := [name for name in names if name not in (*work.formats, NUMBERS)]:
+        if unknown := [name for name in names if name not in (*work.formats, *OPTIONS)]:
             parser.error(f"there is no format {unknown[0]}: --formats list names all")
         start = time.monotonic()
         if child(lambda: work.prepare(names)):

@@ -5,9 +5,14 @@ and makes one of the calls.
 """
 
 import contextlib
+import io
 import json
+import pickle
 import shutil
+import tarfile
+import time
 import warnings
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,13 +30,17 @@ from coviews.comparison.compare import protocol
 from coviews.comparison.options import CompareOptions
 from coviews.comparison.results import Result, Results
 from coviews.comparison.workers import Workers
+from coviews.methods.viewmaker import Viewmaker
 from coviews.runs.settings_file import read_settings, settings_yaml
 from coviews.training.pair_losses import PairLosses
 from small_runs import BY_TABLE, SMALL, trust_young_encoders
 
 DATA = "shapes:32"
-RUN = SMALL.replaced(data=DATA, epochs=2, batch_size=16, warmup_epochs=1, knn_every=1, threads=1, search=BY_TABLE)
+RUN = SMALL.replaced(
+    data=DATA, epochs=2, batch_size=16, warmup_epochs=1, knn_every=1, threads=1, search=BY_TABLE, precision="32-true"
+)
 Call = Callable[[Path], object]
+_LONG_STEP = 3.0  # seconds of work from one step of a training to the next, after which the rest is known
 
 
 @dataclass(frozen=True)
@@ -56,14 +65,16 @@ def stop_trainings_early() -> None:
     """Let every training, search and comparison end soon after it has begun."""
 
     def limited(owner: Any, name: str, most: int) -> None:
-        old, count = getattr(owner, name), 0
+        old, count, before = getattr(owner, name), 0, time.process_time()
 
         def new(*args: Any, **kwargs: Any) -> Any:
-            nonlocal count
+            nonlocal count, before
             count += 1
-            if count > most:
+            now = time.process_time()
+            if count > most or (count > 1 and now - before > _LONG_STEP):
                 count = 0
                 raise Enough
+            before = now
             return old(*args, **kwargs)
 
         setattr(owner, name, new)
@@ -157,6 +168,12 @@ def _config(folder: Path) -> None:
 
 def _read_config(folder: Path) -> object:
     return read_settings(folder / "config.yaml")
+
+
+def _pretrain_with_config(folder: Path) -> object:
+    """With an encoder that is soon trained: a file without settings means the default one."""
+    files = ("--config", folder / "config.yaml", "--out", folder / "out")
+    return run_command("pretrain", *files, "--encoder", "resnet8", "--no-progress")
 
 
 def _variants(folder: Path) -> None:
@@ -333,6 +350,36 @@ def _lists(folder: Path) -> None:
     (folder / "list.txt").write_text("# files\n" + "".join(f"{r}\n" for r in rows))
 
 
+def _known_sets(folder: Path) -> None:
+    """CIFAR-10, SVHN and TinyImageNet with a few images, as their authors publish them; and a shard of WebDataset."""
+    from scipy.io import savemat
+
+    generator = np.random.default_rng(0)
+    cifar = folder / "cifar-10-batches-py"
+    cifar.mkdir()
+    batch = {b"data": generator.integers(0, 256, (4, 3072), np.uint8), b"labels": [0, 1, 0, 1]}
+    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+        (cifar / name).write_bytes(pickle.dumps(batch, 2))
+    (cifar / "batches.meta").write_bytes(pickle.dumps({b"label_names": [b"a", b"b"]}, 2))
+    digits = {"X": generator.integers(0, 256, (32, 32, 3, 4), np.uint8), "y": np.array([[1], [2], [10], [1]])}
+    savemat(folder / "train_32x32.mat", digits, do_compression=True)
+    file = io.BytesIO()
+    Image.fromarray(generator.integers(0, 256, (16, 16, 3), np.uint8)).save(file, "JPEG")
+    with tarfile.open(folder / "shard.tar", "w") as shard:
+        for name, content in (("0.jpg", file.getvalue()), ("0.cls", b"3"), ("1.jpg", file.getvalue()), ("1.cls", b"4")):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            shard.addfile(entry, io.BytesIO(content))
+    with zipfile.ZipFile(folder / "tiny.zip", "w") as archive:
+        archive.writestr("tiny-imagenet-200/wnids.txt", "n1\nn2\n")
+        for name in ("n1", "n2"):
+            archive.writestr(f"tiny-imagenet-200/train/{name}/images/0.JPEG", file.getvalue())
+
+
+def _load_known(name: str) -> Call:
+    return lambda folder: coviews.load_images(name, root=folder, size=16)
+
+
 def _parts(examples: Path) -> Callable[[Path], None]:
     """What a kill left of `embed`."""
 
@@ -370,6 +417,11 @@ def formats(examples: Path) -> dict[str, Format]:
                 ),
             },
         ),
+        "viewmaker": Format(
+            lambda folder: Viewmaker(3, width=2, blocks=1).save(folder / "viewmaker.safetensors"),
+            {"viewmaker.safetensors": "safetensors"},
+            {"load": lambda folder: coviews.load_viewmaker(folder)(torch.rand(1, 3, 8, 8))},
+        ),
         "checkpoint": Format(_run(examples, finished=False), {"run/checkpoints/last.pt": "tensors"}, run_calls),
         "state-dict": Format(
             _state_dict,
@@ -381,9 +433,7 @@ def formats(examples: Path) -> dict[str, Format]:
             {"config.yaml": "yaml"},
             {
                 "read": _read_config,
-                "pretrain": lambda folder: run_command(
-                    "pretrain", "--config", folder / "config.yaml", "--out", folder / "out", "--no-progress"
-                ),
+                "pretrain": _pretrain_with_config,
             },
         ),
         "config-of-run": Format(_run(examples), {"run/config.yaml": "yaml"}, run_calls),
@@ -418,6 +468,14 @@ def formats(examples: Path) -> dict[str, Format]:
         "csv": Format(_lists, {"list.csv": "table"}, {"load": _load("list.csv"), "preview": _preview("list.csv")}),
         "tsv": Format(_lists, {"list.tsv": "table"}, {"load": _load("list.tsv")}),
         "txt": Format(_lists, {"list.txt": "table"}, {"load": _load("list.txt")}),
+        "cifar": Format(
+            _known_sets,
+            {"cifar-10-batches-py/data_batch_1": "bytes", "cifar-10-batches-py/batches.meta": "bytes"},
+            {"load": _load_known("cifar10")},
+        ),
+        "svhn": Format(_known_sets, {"train_32x32.mat": "bytes"}, {"load": _load_known("svhn")}),
+        "shard": Format(_known_sets, {"shard.tar": "bytes"}, {"load": _load("shard.tar", size=16)}),
+        "tiny-imagenet": Format(_known_sets, {"tiny.zip": "zip"}, {"load": _load("tiny.zip", size=16)}),
         "stored-images": Format(
             _stored,
             {"cache/*/about.json": "json", "cache/*/images.npy": "npy"},
@@ -441,4 +499,7 @@ def formats(examples: Path) -> dict[str, Format]:
 
 def _text(path: Path) -> str:
     """What a user read from a file; not what is tested."""
-    return path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
+    if not path.is_file():
+        return ""
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read(100_000_000)

@@ -261,7 +261,7 @@ def mutate_zip(content: bytes, chance: random.Random) -> bytes:
         case 1:
             members.append((name, data))
         case 2:
-            members[place] = (chance.choice(("../x", "x" * 5000, "", "/x", name + "x")), data)
+            members[place] = (chance.choice(("../x", "x" * 5000, " ", "/x", name + "x")), data)
         case 3:
             members[place], how = (name, data + b"\x00" * 300_000_000 * (chance.random() < 0.2)), zipfile.ZIP_DEFLATED
         case 4:
@@ -366,8 +366,13 @@ def mutate_table(content: bytes, chance: random.Random) -> bytes:
 
 
 def mutate_picture(content: bytes, chance: random.Random) -> bytes:
-    """The bytes; of a PNG also the fields of its header, with the right checksum."""
-    if content[:8] != b"\x89PNG\r\n\x1a\n" or chance.random() < 0.6:
+    """The bytes; of a PNG also the fields of its header, with the right checksum; of TIFF and DICOM their tags."""
+    draw = chance.random()
+    if content[:4] == b"II*\0" and draw < 0.6:
+        return _with_other_tag(content, chance)
+    if content[128:132] == b"DICM" and draw < 0.6:
+        return _with_other_element(content, chance)
+    if content[:8] != b"\x89PNG\r\n\x1a\n" or draw < 0.6:
         return mutate_bytes(content, chance)
     width, height, *rest = struct.unpack(">IIBBBBB", content[16:29])
     match chance.randrange(4):
@@ -383,9 +388,49 @@ def mutate_picture(content: bytes, chance: random.Random) -> bytes:
     return content[:12] + chunk + struct.pack(">I", zlib.crc32(chunk)) + content[33:]
 
 
+_WORDS = (0, 1, 2, 7, 65_535, 2**31 - 1, 2**32 - 1)
+
+
+def _with_other_tag(content: bytes, chance: random.Random) -> bytes:
+    """One or two entries of a TIFF file's first directory with another type, count or value."""
+    data = bytearray(content)
+    first = struct.unpack_from("<I", data, 4)[0]
+    for _ in range(chance.choice((1, 1, 2))):
+        entry = first + 2 + 12 * chance.randrange(struct.unpack_from("<H", data, first)[0])
+        match chance.randrange(4):
+            case 0:
+                struct.pack_into("<H", data, entry + 2, chance.choice((0, 1, 2, 3, 4, 5, 7, 11, 12, 16, 99)))
+            case 1:
+                struct.pack_into("<I", data, entry + 4, chance.choice(_WORDS))
+            case 2:
+                struct.pack_into("<H", data, entry, chance.choice((256, 257, 258, 259, 262, 270, 273, 277, 279, 317)))
+            case _:
+                struct.pack_into("<I", data, entry + 8, chance.choice((*_WORDS, 5, 7, 8, 32_773)))
+    return bytes(data)
+
+
+def _with_other_element(content: bytes, chance: random.Random) -> bytes:
+    """One or two elements of the group of pixels in a DICOM file with another value, length or type."""
+    data = bytearray(content)
+    starts = [i for i in range(132, len(data) - 8) if data[i : i + 2] == b"\x28\x00" and data[i + 4 : i + 6].isupper()]
+    for _ in range(chance.choice((1, 1, 2))):
+        start = chance.choice(starts)
+        length = struct.unpack_from("<H", data, start + 6)[0]
+        match chance.randrange(4):
+            case 0:
+                struct.pack_into("<H", data, start + 6, chance.choice((0, 1, 4, 65_535)))
+            case 1:
+                data[start + 4 : start + 6] = chance.choice((b"US", b"IS", b"DS", b"OB", b"SQ", b"UN", b"XX"))
+            case _ if length:
+                value = chance.choice((b"\xff" * length, bytes(length), b"9" * length, b"-1e9"[:length], b"\x01"))
+                data[start + 8 : start + 8 + length] = value.ljust(length, b"\0")
+    return bytes(data)
+
+
 MUTATIONS: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "json": mutate_json, "lines": mutate_lines, "yaml": mutate_yaml, "safetensors": mutate_safetensors,
     "tensors": mutate_tensors, "zip": mutate_zip, "npy": mutate_npy, "table": mutate_table, "picture": mutate_picture,
+    "bytes": mutate_bytes,
 }  # fmt: skip
 
 

@@ -24,14 +24,14 @@ from pathlib import Path
 from coviews import CoviewsError
 from coviews.cli import main
 from hostile_formats import Enough, Format, trained
-from hostile_numbers import commands, number_case
+from hostile_options import commands, number_case, text_case
 from mutations import MUTATIONS, replace_by_special
 
 SECONDS = 20.0
 MEMORY = 1 << 30  # bytes that a process may hold at any time of a case
 LINES, LETTERS = 2, 300  # of an error or a warning
 ENDINGS = ("ok", "error", "traceback", "hang", "memory", "long message")
-NUMBERS = "numbers"  # the format of cases that are options of commands
+OPTIONS = {"numbers": number_case, "texts": text_case}  # cases that are options of commands
 _SPECIAL = 0.06  # the share of cases with no regular file where one is expected
 _CASES_OF_A_PROCESS = 400  # then another one takes over, in case memory is lost bit by bit
 
@@ -56,7 +56,7 @@ class Work:
         """Make the examples of some formats; where they are made is where cases find them."""
         for name in names:
             kept = self.folder / "examples" / name
-            if name == NUMBERS:
+            if name in OPTIONS:
                 trained(self.folder / "runs", "run")
             elif not kept.exists():
                 place = self._empty_place()
@@ -66,8 +66,8 @@ class Work:
 
     def whole_cases(self, names: Sequence[str]) -> list[str]:
         """Every call with whole files: it must work, or damage would not be what it fails by."""
-        whole = [f"{name}:{call}" for name in names if name != NUMBERS for call in self.formats[name].calls]
-        return whole + [f"{NUMBERS}:command-{i}" for i in range(len(commands()) if NUMBERS in names else 0)]
+        whole = [f"{name}:{call}" for name in names if name not in OPTIONS for call in self.formats[name].calls]
+        return whole + [f"numbers:command-{i}" for i in range(len(commands()) if set(names) & set(OPTIONS) else 0)]
 
     def _empty_place(self) -> Path:
         place = self.folder / "case"
@@ -82,8 +82,8 @@ class Work:
         """
         name, _, seed = case.partition(":")
         chance, place = random.Random(case), self._empty_place()
-        if name == NUMBERS:
-            words = number_case(seed, place, self.folder / "runs" / "run")
+        if name in OPTIONS:
+            words = OPTIONS[name](seed, place, self.folder / "runs" / "run")
             return " ".join([words[0], *(word[:30] for word in words[-6:])]), lambda: main(words)
         form = self.formats[name]
         shutil.copytree(self.folder / "examples" / name, place, symlinks=True, dirs_exist_ok=True)
@@ -257,5 +257,8 @@ def _processor_time(pid: int) -> float:
 
 def _sleeps(pid: int) -> bool:
     """Whether no thread of a process could work now."""
-    states = [path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    states = []
+    for path in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):  # the thread has ended just now
+            states.append(path.read_text().rpartition(")")[2].split()[0])
     return "R" not in states

@@ -60,6 +60,8 @@ def slow_losses(name, method, x1, x2):
     """Each pair's loss from the method's own layers, which see both views at once, by loops over the pairs."""
     method = copy.deepcopy(method)  # BatchNorm's statistics
     n, both = len(x1), torch.cat([x1, x2])
+    if name == "rotation":
+        return slow_rotation(method, both, n)
     z = method.projector(method.encoder(both))
     if name == "simclr":
         return slow_info_nce(z[:n], z[n:], 0.2)
@@ -94,6 +96,19 @@ def slow_dino(teacher, student, center, n):
             assigned = slow_softmax([x / 0.1 for x in student[other].tolist()])
             total -= sum(t * math.log(a) for t, a in zip(targets, assigned, strict=True))
         losses.append(total / 2)
+    return losses
+
+
+def slow_rotation(method, both, n):
+    """The cross-entropy of each image's eight turned views, pixel by pixel turned by hand."""
+    turned = [both]
+    for _ in range(3):  # counterclockwise: what was right is on top
+        x = turned[-1]
+        turned.append(torch.stack([x[:, :, :, x.shape[3] - 1 - i] for i in range(x.shape[3])], 2))
+    logits = method.classifier(method.projector(method.encoder(torch.cat(turned)))).tolist()
+    losses = [0.0] * n
+    for row, scores in enumerate(logits):
+        losses[row % n] -= math.log(slow_softmax(scores)[row // (2 * n)]) / 8
     return losses
 
 
@@ -288,7 +303,7 @@ def found_kinds(encoder, draw, kinds):
     return (kinds[near] == kinds).float().mean().item()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "rotation"])  # it learns from images
 def test_each_method_learns_and_does_not_collapse(name):
     torch.manual_seed(0)
     encoder = nn.Sequential(nn.Linear(24, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 32))

@@ -171,7 +171,7 @@ def test_preview_of_a_folder_shows_each_class_and_skips_broken_files(tmp_path, c
     )
     assert preview(tmp_path / "data", "--rows", 10, "--out", tmp_path / "a.webp") == 0
     assert sorted(seen["captions"]) == list("abcdefghij")
-    assert seen["title"] == f"{tmp_path.name}/data · random"
+    assert seen["title"] == f"{tmp_path.name}/data · recipe"
     error = capsys.readouterr().err
     assert error.startswith("warning: 1 broken and skipped")
     assert "a/bad.png (not an image)" in error
@@ -314,8 +314,8 @@ def test_as_a_program(tmp_path):
 
     good = run("preview", "shapes:20", "--rows", "1", "--pairs", "1", "--out", "s.png")
     assert good.returncode == 0
-    assert re.sub("coviews: compiling the image kernels.*\n", "", good.stderr) == ""  # said on a slow machine
-    assert good.stdout == "wrote s.png: random views of 1 image\n"
+    assert re.sub("coviews: compiling image operations.*\n", "", good.stderr) == ""  # said on a slow machine
+    assert good.stdout == "wrote s.png: recipe views of 1 image\n"
     assert (tmp_path / "s.png").exists()
     (tmp_path / "empty").mkdir()
     bad = run("preview", "empty")

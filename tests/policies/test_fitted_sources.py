@@ -12,6 +12,7 @@ from coviews.policies.fixed import (
     operations_left_out,
     read_source,
 )
+from coviews.policies.named import named_source
 
 
 @pytest.mark.parametrize("name", FIXED)
@@ -36,6 +37,11 @@ def test_the_recipe_without_colours_is_brightness_and_contrast():
     assert drawn.ops.shape == (1000, 2, 2)
     shares = np.bincount(drawn.ops.ravel(), minlength=3) / drawn.ops.size
     assert shares == pytest.approx([0.4, 0.4, 0.2], abs=0.03)
+
+
+def test_only_operations_that_the_views_have_are_called_left_out():
+    recipe = named_source("recipe")
+    assert operations_left_out(recipe, fitted_source(recipe, 1, np.uint16)) == ["Hue"]  # not Equalize or Posterize
 
 
 def test_a_learned_policy_is_not_cut():

@@ -12,6 +12,7 @@ import pytest
 from coviews import CoviewsError, pretrain, view_source
 from coviews.cli import main
 from coviews.ops.placement import Placement
+from coviews.policies.factors import RECIPE, views_title
 from coviews.policies.placement_effects import COUNTS, PlacementEffects
 from coviews.policies.statistics import policy_statistics
 from coviews.policies.tilted import Effects, Tilt, TiltedPolicy
@@ -147,6 +148,12 @@ def test_the_summary_says_what_happened(tmp_path):
     assert [duration_in_words(s) for s in (7, 750, 3723)] == ["7 s", "12 min 30 s", "1 h 2 min"]
 
 
+def test_families_of_views_are_called_by_their_names():
+    assert views_title(RECIPE.text) == "recipe views"
+    assert views_title("uniform") == "uniform views"
+    assert views_title("crop small, turns") == "'crop small, turns' views"
+
+
 def test_any_search_is_drawn_by_its_measures(tmp_path):
     """Numbers over the epochs, lists over the iterations; records without a value are left out."""
     run = make_run(tmp_path / "run", policies=0)
@@ -182,6 +189,7 @@ def test_what_the_keeping_head_predicts_is_drawn(tmp_path):
 def test_a_run_with_fixed_views_has_no_policies(tmp_path, views):
     page = page_of(make_run(tmp_path / "run", views=views), tmp_path)
     assert '<section id="policies">' not in page
+    assert "when a policy" not in body_of(page)
     assert body_of(page).count("<img") == 6 * 3  # its encoder is empty
     assert data_of(page)["frames"] == []
 

@@ -76,6 +76,8 @@ def test_other_hosts_and_other_requests_are_refused(served):
     for host in ("evil.example", "127.0.0.1", f"localhost.evil.example:{port}", f"0.0.0.0:{port}", "[::1]", ""):
         assert " 403 " in raw(server, f"GET / HTTP/1.0\r\nHost: {host}\r\n\r\n").splitlines()[0]
     assert " 403 " in raw(server, "GET / HTTP/1.0\r\n\r\n").splitlines()[0]
+    both = f"GET / HTTP/1.0\r\nHost: localhost:{port}\r\nHost: evil.example\r\n\r\n"
+    assert " 403 " in raw(server, both).splitlines()[0]
     assert " 200 " in raw(server, f"GET /version HTTP/1.0\r\nHost: localhost:{port}\r\n\r\n").splitlines()[0]
     for line in ("POST / HTTP/1.0", "PUT /x HTTP/1.0", "nonsense", "GET /../config.yaml HTTP/1.0"):
         answer = raw(server, f"{line}\r\nHost: 127.0.0.1:{port}\r\n\r\n")

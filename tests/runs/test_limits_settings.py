@@ -115,7 +115,7 @@ def test_preview_keeps_to_the_limits(views, tmp_path, monkeypatch):
     ("words", "says"),
     [
         ("preview --flip 1 --matters mirror", "--flip 1 contradicts --matters"),
-        ("preview --ignores mirror", "only families"),
+        ("preview --views random --ignores mirror", "only families"),
         (f"preview --views recipe --matters {ALL_TOPICS}", "nothing in which the views"),
         ("preview --forbid Inverted", "did you mean 'Invert'"),
         ("pretrain shapes --matters colours", "did you mean 'colour'"),

@@ -133,7 +133,7 @@ def test_a_table_is_fitted_before_every_epoch_after_the_warm_up():
 
 # ------------------------------------------------------------------------------------- methods and searches
 
-BY_DEFAULT = {"simclr": "table", "moco": "table", "byol": "ppo", "simsiam": "ppo", "dino": "ppo", "vicreg": "ppo"}
+BY_DEFAULT = dict.fromkeys(METHODS, "ppo") | {"simclr": "table", "moco": "table"}
 
 
 @pytest.mark.parametrize("method", METHODS)

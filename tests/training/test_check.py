@@ -10,7 +10,7 @@ import coviews
 from coviews import CoviewsError
 from coviews.cli import main
 from coviews.data.imageset import ImageSet
-from coviews.training.check import judged
+from coviews.training.check import Check, judged
 from coviews.training.monitor import Monitor
 from coviews.training.pretrain import pretrain
 from small_runs import SMALL
@@ -39,6 +39,12 @@ def test_verdicts(changes, verdict, says):
     found, sentence = judged({**GOOD, **changes})
     assert found == verdict
     assert sentence.startswith(says)
+
+
+def test_shares_are_shown_in_percent():
+    text = repr(Check("healthy", "Looks healthy.", GOOD))
+    assert "nearest neighbours that stayed the same between the last two looks, in %  70" in text
+    assert "80 % of the nearest neighbours changed" in judged({**GOOD, "agreement": 0.2})[1]
 
 
 def test_a_verdict_without_what_only_some_runs_have():

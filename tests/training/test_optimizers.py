@@ -6,13 +6,14 @@ import signal
 import numpy as np
 import pytest
 import torch
+from lightning_fabric import Fabric
 from torch import nn
 
 from coviews import CoviewsError, pretrain
 from coviews.runs.folder import Run
 from coviews.runs.settings import PretrainSettings
 from coviews.training.batches import Batches
-from coviews.training.optimizers import LARS, make_optimizer
+from coviews.training.optimizers import LARS, make_optimizer, restore_optimizer
 from coviews.training.schedule import learning_rate
 from coviews.training.signals import Stopped
 from coviews.training.state import Training
@@ -142,3 +143,21 @@ def test_the_learning_rate_counts_all_images_between_two_changes():
     assert [Batches(images, 16, 0, None, accumulate=n).steps for n in (1, 2, 4, 6, 7)] == [6, 6, 4, 6, 0]
     with pytest.raises(CoviewsError, match="smaller --accumulate"):
         pretrain("shapes:100", size=16, batch_size=32, accumulate=4, progress=False)
+
+
+@pytest.mark.parametrize("name", ["sgd", "lars", "adamw"])
+def test_only_what_it_kept_is_taken_from_a_checkpoint(name):
+    weights = nn.Parameter(torch.ones(3, 2))
+    _, optimizer = Fabric(accelerator="cpu", devices=1).setup(
+        nn.ParameterList([weights]), make_optimizer(SMALL.replaced(optimizer=name), [weights])
+    )
+    weights.grad = torch.ones(3, 2)
+    optimizer.step()
+    saved = optimizer.state_dict()
+    saved["param_groups"][0]["lr"] = "hostile"
+    restore_optimizer(optimizer, saved)
+    assert optimizer.param_groups[0]["lr"] == SMALL.replaced(optimizer=name).base_lr
+    kept = max(saved["state"][0], key=lambda n: saved["state"][0][n].numel())
+    for values in ({}, {**saved["state"][0], kept: torch.zeros(7)}, {**saved["state"][0], "more": torch.zeros(3, 2)}):
+        with pytest.raises((ValueError, KeyError)):
+            restore_optimizer(optimizer, {"state": {0: values}})

@@ -269,7 +269,7 @@ def test_bad_input_is_one_line_with_exit_code_2(tmp_path, capsys, monkeypatch):
         (["shapes", "--encoder", "resnet81"], "did you mean"),
         (["shapes:300", "--encoder", "timm/resnet1"], "did you mean 'timm/resnet"),
         (["nowhere"], "there is no file or folder"),
-        (["few", "--encoder", "resnet8"], "--batch-size 256 is more than the 10 images"),
+        (["few", "--encoder", "resnet8"], "few has 10 images, fewer than a batch of 256: give --batch-size 2"),
         (["few", "--encoder", "resnet8", "--batch-size", "4", "--search", "ppo"], "a search needs 128 images"),
         (["bad", "--encoder", "resnet8", "--batch-size", "4"], "broken"),
         (["shapes:300", "--encoder", "resnet8", "--out", "full"], "is not empty"),

@@ -13,6 +13,8 @@ import pytest
 import safetensors.torch
 import torch
 
+from coviews import CoviewsError
+
 HERE = Path(__file__).parents[1]
 ALONE = {**os.environ, "OMP_NUM_THREADS": "1"}
 
@@ -91,3 +93,16 @@ def test_two_ranks_fit_the_same_table(tmp_path):
     assert all(r["hardness"] > 0 for r in two[1])
     same = [(tmp_path / f"simclr-2-rank-{rank}.safetensors").read_bytes() for rank in (0, 1)]
     assert same[0] == same[1] == (tmp_path / "simclr-2" / "policies" / "0004.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("sizes", [{}, {"LOCAL_WORLD_SIZE": "two", "WORLD_SIZE": "2"}, {"LOCAL_WORLD_SIZE": "0"}])
+def test_an_environment_that_torchrun_did_not_make(sizes, monkeypatch):
+    from coviews.training.setup import make_fabric
+    from small_runs import SMALL
+
+    for name in ("LOCAL_WORLD_SIZE", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TORCHELASTIC_RUN_ID": "x", **sizes}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(CoviewsError, match="start it with torchrun, or unset it"):
+        make_fabric(SMALL)

@@ -21,7 +21,7 @@ from small_runs import SMALL, content, differing
 
 HERE = Path(__file__).parents[1]
 ALONE = {**os.environ, "OMP_NUM_THREADS": "1"}
-SLOW = ("moco", "hardviews", "compare", "reproduce")
+SLOW = ("moco", "hardviews", "viewmaker", "compare", "reproduce")
 
 
 @pytest.mark.parametrize(

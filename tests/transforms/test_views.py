@@ -63,6 +63,19 @@ def test_what_is_no_image_is_an_error(image, message):
         Views()(image)
 
 
+@pytest.mark.parametrize("size", [0, -3, 2.5, "big", (3,)])
+def test_a_wrong_size_is_an_error_at_once(size):
+    with pytest.raises(CoviewsError, match="the size must be a whole number"):
+        Views("recipe", size=size)
+
+
+def test_a_name_that_is_nearly_right():
+    with pytest.raises(CoviewsError, match="unknown view source 'recpie': did you mean 'recipe'"):
+        Views("recpie")
+    with pytest.raises(CoviewsError, match="is the file of a family of views, not of a policy"):
+        coviews.load_policy("choice/views.yaml")
+
+
 def test_sources_by_name_line_family_and_file(tmp_path):
     policy = coviews.Policy.untrained(coviews.space("autoaugment"), np.random.default_rng(0))
     policy.save(tmp_path / "p.safetensors")

@@ -13,6 +13,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.boundary.archives import open_zip
 from coviews.boundary.regular import open_regular
 from coviews.errors import CoviewsError
 
@@ -108,7 +109,7 @@ class Arrays:
 def open_arrays(path: str | Path, kind: str = "array") -> Iterator[Arrays]:
     """The arrays of a .npz file, open for as long as they are read; what is wrong with it is an error."""
     try:
-        with open_regular(path, kind) as file, zipfile.ZipFile(file) as archive:
+        with open_regular(path, kind) as file, open_zip(file) as archive:
             yield Arrays(archive)
     except CoviewsError:
         raise

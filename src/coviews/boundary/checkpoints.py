@@ -10,8 +10,12 @@ import safetensors
 import safetensors.torch
 import torch
 
+from coviews.boundary.archives import open_zip
 from coviews.boundary.regular import open_regular
 from coviews.errors import CoviewsError
+
+_DEEPEST = 16  # lists and mappings within each other
+_MOST_VALUES = 1_000_000
 
 
 def read_pickled(path: Path, kind: str) -> Any:
@@ -54,9 +58,32 @@ def is_plain_tensor(value: Any) -> bool:
     )
 
 
+def check_plain(content: Any, where: str) -> None:
+    """An error unless a value is made of numbers, texts and plain tensors, in lists and mappings a few levels deep.
+
+    Values that contain themselves, or each other many times over, are counted as often as they would be read.
+
+    where: what the value is from, for the error.
+    """
+    waiting, count = [(content, 0)], 0
+    while waiting:
+        value, depth = waiting.pop()
+        count += 1
+        if depth > _DEEPEST or count > _MOST_VALUES:
+            raise CoviewsError(f"{where} is wrong: it has too many values, or they lie too deep within each other")
+        if isinstance(value, dict):
+            if not all(isinstance(key, str | int) for key in value):
+                raise CoviewsError(f"{where} is wrong: it has a key that is neither a text nor a whole number")
+            waiting += [(v, depth + 1) for v in value.values()]
+        elif isinstance(value, list | tuple):
+            waiting += [(v, depth + 1) for v in value]
+        elif value is not None and not isinstance(value, str | int | float) and not is_plain_tensor(value):
+            raise CoviewsError(f"{where} is wrong: it holds a {type(value).__name__} that is not made of plain numbers")
+
+
 def _check_archive(file: Any) -> None:
     """An error if a member is not as it was written (torch does not look), or is compressed, which torch never does."""
-    with zipfile.ZipFile(file) as archive:
+    with open_zip(file) as archive:
         for info in archive.infolist():
             if info.compress_type != zipfile.ZIP_STORED or info.file_size > info.compress_size:
                 raise ValueError(f"{info.filename[:80]} is compressed")

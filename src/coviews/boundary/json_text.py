@@ -1,5 +1,6 @@
 """JSON within limits: of size, of depth, and numbers that a computer can hold."""
 
+import itertools
 import json
 import math
 import re
@@ -16,6 +17,8 @@ T = TypeVar("T")
 LARGEST = 64 * 2**20  # bytes of a file
 LARGEST_LINE = 16 * 2**20  # bytes of a line in a file of lines
 DEEPEST = 32  # brackets within each other
+_MOST_BRACKETS, _MOST_COMMAS = 2_000_000, 16_000_000  # in a file: what they enclose and part takes memory
+_LARGEST_LINES, _MOST_LINES = 64 * 2**20, 250_000  # bytes and lines of a file of lines
 _DIGITS = 20  # of an integer
 # a whole text, or one that is not ended; or a bracket
 _TEXT_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
@@ -61,9 +64,15 @@ def json_lines(path: str | Path, kind: str = "file") -> Iterator[dict[str, Any] 
     """The objects in a file with one to a line; None for a line that is no object, such as one that a kill cut off."""
     try:
         with open_regular(path, kind) as file:
-            while line := file.readline(LARGEST_LINE + 1):
+            for count in itertools.count(1):
+                if not (line := file.readline(LARGEST_LINE + 1)):
+                    return
                 if len(line) > LARGEST_LINE:
                     raise CoviewsError(f"the {kind} {path} has a line of more than {LARGEST_LINE:,} bytes")
+                if count > _MOST_LINES or file.tell() > _LARGEST_LINES:
+                    raise CoviewsError(
+                        f"the {kind} {path} has more than {_MOST_LINES:,} lines or {_LARGEST_LINES:,} bytes"
+                    )
                 try:
                     yield parse_json(line, dict[str, Any], "a line", nan_is_null=True)
                 except CoviewsError:
@@ -73,9 +82,12 @@ def json_lines(path: str | Path, kind: str = "file") -> Iterator[dict[str, Any] 
 
 
 def _check_depth(raw: bytes) -> None:
-    """An error for brackets too deep within each other, before they are parsed one within the other."""
-    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+    """An error for brackets too deep within each other, or too many, before they are parsed."""
+    brackets = raw.count(b"[") + raw.count(b"{")
+    if brackets <= DEEPEST:
         return
+    if brackets > _MOST_BRACKETS or raw.count(b",") > _MOST_COMMAS:
+        raise ValueError(f"it has more than {_MOST_BRACKETS:,} brackets, or {_MOST_COMMAS:,} values")
     depth = 0
     for match in _TEXT_OR_BRACKET.finditer(raw):
         depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(match[0], 0)

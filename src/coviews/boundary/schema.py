@@ -31,7 +31,7 @@ def checked(value: Any, shape: type[T], where: str) -> T:
     """
     try:
         return msgspec.convert(value, shape)
-    except (msgspec.ValidationError, RecursionError) as error:
+    except (msgspec.ValidationError, RecursionError, AttributeError) as error:  # the last for a tensor
         reason, _, place = str(error).replace("`", "").partition(" - at $")
         reason = reason[:1].lower() + reason[1:]
         raise CoviewsError(f"{where} is wrong: {place.lstrip('.')}{': ' if place else ''}{reason}") from error

@@ -108,7 +108,7 @@ def change_in_words(effect: Effect) -> str:
 
 def points(value: float, error: float) -> str:
     """Points with their standard deviation."""
-    return f"{value:+.1f} ± {error:.1f}"
+    return f"{round(value, 1) + 0.0:+.1f} ± {error:.1f}"  # + 0.0: no "-0.0"
 
 
 def family_in_words(family: Family, verdict: Verdict) -> str:

@@ -134,7 +134,7 @@ def choose(
 
             def report(pilot: Pilot) -> str:
                 accuracy = hits.accuracy(pilot)
-                return signals_in_words(pilot.signals or {}) if accuracy is None else f"labels {accuracy:.1f} %"
+                return signals_in_words(pilot.signals or {}) if accuracy is None else f"{accuracy:.1f} % by the labels"
 
             file.save()
             runner = PilotRunner(o.out, settings, file.plan, o.at_once, display, report)

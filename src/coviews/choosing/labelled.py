@@ -12,20 +12,19 @@ from numpy.typing import NDArray
 from coviews.boundary.arrays import map_array
 from coviews.choosing.options import ChooseOptions
 from coviews.data.class_labels import labels_of_texts
-from coviews.data.image_files import ImageFiles
 from coviews.data.imageset import ImageSet
-from coviews.data.levels import Target
-from coviews.data.lists import listed_files
+from coviews.data.levels import MAX_PIXELS, Target
+from coviews.data.lists import TABLES
+from coviews.data.lists import labelled_images as labels_in_table
 from coviews.data.load import load_images
 from coviews.data.parallel import parallel_map
-from coviews.data.picture_reader import reason
+from coviews.data.picture_reader import Header, reason
 from coviews.errors import CoviewsError
 
 FEWEST = 2  # labelled images of a class: one is judged by the others
 MOST = 2000  # labelled images in all: more would take long, and say little more
 NONE = "none"
-_TABLES = (".csv", ".tsv")
-_NAMED = 3  # missing files that a message names
+_LONGEST_LABEL = 4096  # bytes
 
 
 def labelled_images(options: ChooseOptions, images: ImageSet, labels: Any, data: str) -> ImageSet | None:
@@ -42,10 +41,10 @@ def labelled_images(options: ChooseOptions, images: ImageSet, labels: Any, data:
         return None
     if labels is None and o.labels is None:
         return None if images.labels is None else _usable(images, o)
-    if labels is None and Path(str(o.labels)).suffix.lower() in _TABLES:
+    if labels is None and Path(str(o.labels)).suffix.lower() in TABLES:
         return _of_table(Path(os.path.expanduser(str(o.labels))), images, data, o)
     if labels is None and Path(str(o.labels)).suffix.lower() == ".npy":
-        labels = _array_of_labels(Path(os.path.expanduser(str(o.labels))))
+        labels = _array_of_labels(Path(os.path.expanduser(str(o.labels))), len(images))
     if labels is not None:
         return _usable(_with_labels(images, labels), o)
     _, height, width, channels = images.images.shape
@@ -60,39 +59,33 @@ def labelled_images(options: ChooseOptions, images: ImageSet, labels: Any, data:
 
 def _of_table(path: Path, images: ImageSet, data: str, options: ChooseOptions) -> ImageSet:
     """The labelled files of a table, in its folder or in that of the images; rows without a label are skipped."""
-    names, texts = listed_files(path)
-    rows = [row for row, text in enumerate(texts) if text]
-    if not rows:
-        raise CoviewsError(f"{path} has no labels: give a table with the columns file and label")
-    folders = [path.parent, *([Path(os.path.expanduser(data))] if os.path.isdir(os.path.expanduser(data)) else [])]
-    files = {row: next((f / names[row] for f in folders if (f / names[row]).is_file()), None) for row in rows}
-    if missing := [names[row] for row, file in files.items() if file is None]:
-        where = " or ".join(str(folder) for folder in folders)
-        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        raise CoviewsError(
-            f"{len(missing)} of the {len(rows)} files that {path} labels are not in {where}: "
-            f"{', '.join(missing[:_NAMED])}{more}"
-        )
-    labels = labels_of_texts([texts[row] for row in rows])
-    chosen = _chosen(labels.values, options)
-    found = ImageFiles(str(path), Path(), [str(files[rows[i]]) for i in chosen])
+    files = labels_in_table(path, data)
+    assert files.labels is not None
+    chosen = _chosen(files.labels.values, options)
     _, height, width, channels = images.images.shape
 
     target = Target(height, width, channels, images.images.dtype, images.values)
 
     def read(i: int) -> NDArray[Any]:
         try:
-            return found.read(i, target)[0]
+            header = files.headers(np.array([i]), "")[0]
+            allowed = header.within(MAX_PIXELS) if isinstance(header, Header) else header
+            if isinstance(allowed, str):
+                raise ValueError(allowed)
+            return files.read(i, target)[0]
         except Exception as error:  # decoders of damaged files raise anything
-            raise CoviewsError(f"cannot read {found.names[i]}, which {path} labels: {reason(error)}") from error
+            raise CoviewsError(f"cannot read {files.names[i]}, which {path} labels: {reason(error)}") from error
 
-    pixels = np.stack(parallel_map(read, range(len(chosen)), "reading labelled images" if options.progress else ""))
-    return ImageSet(pixels, labels.values[chosen], labels.classes, tuple(found.names))
+    pixels = np.stack(parallel_map(read, chosen.tolist(), "reading labelled images" if options.progress else ""))
+    labels = files.labels.of(chosen)
+    return ImageSet(pixels, labels.values, labels.classes, tuple(files.names[i] for i in chosen))
 
 
-def _array_of_labels(path: Path) -> Sequence[Any]:
+def _array_of_labels(path: Path, images: int) -> Sequence[Any]:
     values = map_array(path, "array of labels")
-    if values.ndim != 1 or values.dtype.kind not in "iuU":
+    if values.ndim == 1 and len(values) != images:
+        raise CoviewsError(f"{path} has {len(values):,} labels for {images:,} images: give one for each")
+    if values.ndim != 1 or values.dtype.kind not in "iuU" or values.itemsize > _LONGEST_LABEL:
         raise CoviewsError(f"{path} must hold one label for each image, whole numbers or texts, -1 for those without")
     return list(values.tolist())
 

@@ -46,7 +46,8 @@ def choice_page(choice: Choice, images: ImageSet, limits: Limits) -> str:
         Section("families", "Families", "Families that were tried", _table(_standings(v)), _about_standings(v)),
         Section(
             "views", "Views", "Views of your images", views,
-            "The same images with two views each; below a view stands what was done to it, in this order.",
+            "The same images with two views each. Below a view is what was done to it, in this order; crop: left, top, "
+            "right and bottom, in pixels.",
         ),
         Section(
             "questions", "Questions", "What you may know better", _table(_questions(choice, v)),

@@ -66,9 +66,10 @@ class Verdict:
             effect = points.get((name, str(value) if name == "crop" else "on" if value else "off"))
             changes.append(f"{words} ({effect})" if effect else words)
         text = listed(changes)
+        source = "" if self.labelled else ", as on other images"
         return (
             f"{text[0].upper()}{text[1:]}; the rest as in the recipe. "
-            f"Expected gain over the recipe: {self.gain:+.1f} ± {self.error:.1f} points."
+            f"Expected gain over the recipe{source}: {self.gain:+.1f} ± {self.error:.1f} points."
         )
 
 

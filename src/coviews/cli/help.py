@@ -35,7 +35,7 @@ MAIN: dict[str, dict[str, str]] = {
         "--resume": "Continue the run in this folder where it stopped.",
     },
     "compare": {
-        "--views": "What to compare: names of view sources, separated by commas.",
+        "--views": "What to compare: view sources, separated by commas.",
         "--variants": "A YAML file with other settings to compare.",
         "--seeds": "Trainings for each, with different random numbers.",
         "--out": "Folder for the results.",
@@ -52,8 +52,8 @@ MAIN: dict[str, dict[str, str]] = {
         "--batch-size": "Images in a training step.",
     },
     "preview": {
-        "--views": "How views are made: recipe, random, uniform, randaugment, trivialaugment, simclr, a file, or a "
-        "line such as 'crop small, mirror'.",
+        "--views": "How views are made: recipe, random, uniform, randaugment, trivialaugment, simclr, "
+        "autoaugment:cifar10 (or svhn, imagenet), a file, or a line such as 'crop small, mirror'.",
         "--out": "The picture to write.",
         "--rows": "How many images to show.",
         "--pairs": "How many pairs of views to show for each image.",
@@ -88,6 +88,7 @@ MAIN: dict[str, dict[str, str]] = {
     "evaluate": {
         "--data": "Labelled images to learn from; by default those of the run.",
         "--test-data": "Labelled images to judge on; by default those of the run, or a fifth of --data.",
+        "--labels": "A table (.csv) of file and label, for images without class folders.",
         "--finetune": "Also train a copy with these shares of the labels: 1% 10%.",
         "--whole": "Also a linear probe that learns from whole images, not from crops.",
         "--paper": "Also the linear probe of the paper (slow).",
@@ -195,6 +196,7 @@ class Option(NamedTuple):
 
 FIRST_STEPS = (
     "  coviews preview my/folder                     look at views of your images",
+    "  coviews choose my/folder                      which views suit them? (not for photos of things)",
     "  coviews pretrain my/folder --out runs/first   train an encoder",
     "  coviews check runs/first                      did the training work?",
     "  coviews evaluate runs/first                   how good is it? (needs labels)",

@@ -6,9 +6,10 @@ from typing import Annotated
 import tyro
 
 from coviews.cli.settings import MethodName, SearchName, starting_settings
-from coviews.console.options import Data
+from coviews.console.options import Data, Int
 from coviews.errors import CoviewsError
-from coviews.runs.settings import CHOOSE, PretrainSettings
+from coviews.runs.settings import PretrainSettings
+from coviews.runs.view_names import CHOOSE, CHOSEN_FIRST, SELF_RANDAUGMENT
 
 
 def pretrain_command(
@@ -24,6 +25,7 @@ def pretrain_command(
     progress: bool = True,
     labels: Data = None,
     budget: str = "30m",
+    pilot_epochs: Int = None,
 ) -> None:
     """Train an encoder on images; no labels are needed.
 
@@ -40,13 +42,16 @@ def pretrain_command(
         progress: Show the progress.
         labels: A few labelled images, for --views choose: as for coviews choose.
         budget: The time that --views choose may take, such as 90s, 30m or 2h.
+        pilot_epochs: Epochs of each pilot of --views selfrandaugment; by default a tenth of --epochs.
     """
     if auto_resume:
         resume = _run_to_continue(settings, resume, overwrite)
-    if settings.views == CHOOSE and resume is None:
-        settings = _with_chosen_views(settings, labels, budget, overwrite, progress)
-    elif labels is not None:
+    if labels is not None and (settings.views != CHOOSE or resume is not None):
         raise CoviewsError("--labels goes with --views choose: training itself needs none")
+    if pilot_epochs is not None and (settings.views != SELF_RANDAUGMENT or pilot_epochs < 1):
+        raise CoviewsError("--pilot-epochs, a number from 1, goes with --views selfrandaugment")
+    if settings.views in CHOSEN_FIRST and resume is None:
+        settings = _with_chosen_views(settings, labels, budget, pilot_epochs, overwrite, progress)
     from coviews.training.pretrain import pretrain as train
 
     train(settings=settings, resume=resume, overwrite=overwrite, progress=progress)
@@ -57,19 +62,25 @@ def _run_to_continue(settings: PretrainSettings, resume: Path | None, overwrite:
 
     Every process of a run looks for itself: none can write the run before all of them have begun.
     """
-    if settings.out is None or resume is not None or overwrite or settings.views == CHOOSE:
+    if settings.out is None or resume is not None or overwrite or settings.views in CHOSEN_FIRST:
         raise CoviewsError(
-            "--auto-resume needs --out, and does not go with --resume, --overwrite or --views choose: "
-            "run coviews choose first"
+            "--auto-resume needs --out, and does not go with --resume, --overwrite or views that are chosen first: "
+            "run coviews choose before"
         )
     return settings.out if (settings.out / "config.yaml").exists() else None
 
 
 def _with_chosen_views(
-    settings: PretrainSettings, labels: str | None, budget: str, overwrite: bool, progress: bool
+    settings: PretrainSettings,
+    labels: str | None,
+    budget: str,
+    pilot_epochs: int | None,
+    overwrite: bool,
+    progress: bool,
 ) -> PretrainSettings:
     """The settings with views that are chosen first, in the run's folder."""
     from coviews.choosing.choose import choose
+    from coviews.comparison.self_randaugment import self_randaugment
     from coviews.runs.folder import CHOICE
     from coviews.training.lifecycle import default_folder
 
@@ -77,6 +88,10 @@ def _with_chosen_views(
     out = s.out or default_folder(s)
     if (out / "config.yaml").exists() and not overwrite:
         raise CoviewsError(f"{out} holds a run: continue it with --resume {out}, choose another --out, or --overwrite")
+    if s.views == SELF_RANDAUGMENT:
+        found = self_randaugment(s, out / CHOICE, epochs=pilot_epochs, progress=progress)
+        print(found.sentence)
+        return found.settings.replaced(out=out)
     choice = choose(
         s.data, labels=labels, budget=budget, matters=s.matters, ignores=s.ignores, forbid=s.forbid, cap=s.cap,
         keep=s.keep is None, channels=s.channels, seed=s.seed, data_root=s.data_root, cache=s.cache, out=out / CHOICE,

@@ -1,5 +1,6 @@
 """`coviews preview`: what views look like."""
 
+import contextlib
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import tyro
 from numpy.typing import NDArray
 
 from coviews.console.options import Number, Text, check_range
+from coviews.data.colours import has_colour
 from coviews.data.imageset import varied
 from coviews.data.levels import MAX_PIXELS
 from coviews.data.load import ImageSet, load_images
@@ -23,13 +25,14 @@ from coviews.ops.space import space as make_space
 from coviews.ops.view_settings import OUTSIDE, outside_colour
 from coviews.pictures.drawing import check_picture, save_picture
 from coviews.pictures.view_sheet import contact_sheet
-from coviews.policies.factors import FamilySource, is_family
-from coviews.policies.fixed import ViewSourceKeywords, fitted_source, operations_left_out, view_source
-from coviews.policies.limits import view_limits
+from coviews.policies.factors import FAMILIES, FamilySource
+from coviews.policies.fixed import FIXED, ViewSourceKeywords, fitted_source, operations_left_out
+from coviews.policies.limits import COLOUR_ONLY, forbid_colour, view_limits
 from coviews.policies.named import named_source
 from coviews.policies.subpolicy import ViewSource
 
 _LONGEST_SIDE = 1024  # pixels of an image: a sheet shows no more
+_NOTE = "Under each view is what was done to it, in this order. Crop: left, top, right and bottom, in pixels"
 _LOADED = 128  # images to choose from: no need to decode a large folder
 
 
@@ -44,7 +47,7 @@ SpaceName = Annotated[str | None, tyro.conf.arg(metavar="STR", help_behavior_hin
 def preview_command(
     data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[DATA]")] = "shapes",
     *,
-    views: str = "random",
+    views: str = "recipe",
     out: Path = Path("sheet.png"),
     rows: int = 6,
     pairs: int = 3,
@@ -72,9 +75,9 @@ def preview_command(
 
     Args:
         data: A folder of images, an image file, or 'shapes' (built in; 'shapes:2000' for as many).
-        views: How views are made: random, uniform, randaugment, trivialaugment or simclr, the file of a
-            learned policy (.safetensors), or a family of views: recipe, cropflip, a line such as 'crop small, mirror,
-            light', or its file (.yaml).
+        views: How views are made: a family of views (recipe, cropflip, a line such as 'crop small, mirror, light', or
+            its file, .yaml), random, uniform, randaugment, trivialaugment, autoaugment:cifar10 (or svhn, imagenet),
+            simclr, or the file of a learned policy (.safetensors).
         out: Where to write the picture; its extension says which format. An older one is replaced.
         rows: How many images to show.
         pairs: How many pairs of views to show of each.
@@ -124,6 +127,12 @@ def preview_command(
     shown, shown_note = shown_channels(show_channels, channels), shown_text(show_channels, channels)
     if space is None and views in ("random", "uniform"):
         source = limits.source(_source(views, magnitude, standard_space(channels, pixels)))
+    if (views in FIXED or views in FAMILIES) and not has_colour(images):
+        with contextlib.suppress(CoviewsError):  # nothing else would be left, or views are to change colours
+            grey = view_limits(matters, ignores, forbid_colour(forbid), cap)
+            grey.check(views, family, choices)
+            source = grey.source(source)
+            print(f"the images are grey: their views never have {', '.join(COLOUR_ONLY)}", file=sys.stderr)
     given, source = source, fitted_source(source, channels, pixels)
     if left_out := operations_left_out(given, source):
         print(f"left out, because such images do not allow them: {', '.join(left_out)}", file=sys.stderr)
@@ -144,7 +153,7 @@ def preview_command(
         draw,
         pairs=pairs,
         title=f"{Path(*Path(data).parts[-2:])} · {Path(views).name}{strength}",
-        note="; ".join(filter(None, ("under each view what was done to it, in this order", shown_note))),
+        note="; ".join(filter(None, (_NOTE, shown_note))),
         captions=_captions(images, indices),
         shown=shown,
     )
@@ -154,8 +163,7 @@ def preview_command(
 
 def _source(views: str, magnitude: int | None, space: str | None) -> ViewSource:
     options: ViewSourceKeywords = {}
-    if not views.endswith(".safetensors") and not is_family(views):
-        view_source(views)  # an unknown name is the first error to report
+    named_source(views)  # an unknown name is the first error to report
     if magnitude is not None:
         if views != "randaugment":
             raise CoviewsError(f"--magnitude is an option of --views randaugment, not of {views!r}")

@@ -14,8 +14,9 @@ from coviews.errors import CoviewsError
 from coviews.methods.known import METHODS
 from coviews.runs.old_settings import MOVED
 from coviews.runs.presets import preset as preset_settings
-from coviews.runs.settings import DEFAULT_VIEWS, PretrainSettings
+from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import changed_settings, read_settings
+from coviews.runs.view_names import DEFAULT_VIEWS
 from coviews.searching.known import SEARCHES
 
 

@@ -18,7 +18,7 @@ from coviews.comparison.options import CompareOptions
 from coviews.comparison.page import comparison_html
 from coviews.comparison.plan import VIEWS, Job, Plan, named_variants, read_variants, view_variants
 from coviews.comparison.results import Results, collect, read_results
-from coviews.comparison.standings import Rows, main_measure, scores, standings
+from coviews.comparison.standings import Rows, below_untrained, main_measure, scores, standings
 from coviews.comparison.verdict import winner_sentence
 from coviews.comparison.workers import Workers
 from coviews.console.option_types import CompareKeywords
@@ -55,7 +55,10 @@ class Comparison:
         measure = main_measure(self.results)
         if measure is None:
             return winner_sentence({}, "") if self.results.runs else "No run is done yet."
-        return winner_sentence(scores(self.results, list(self.plan.variants), measure), MEASURES[measure].title)
+        variants = list(self.plan.variants)
+        by_variant = scores(self.results, variants, measure)
+        winner = winner_sentence(by_variant, MEASURES[measure].title, self.results.step)
+        return winner + below_untrained(self.results, variants)
 
     def __rich__(self) -> RenderableType:
         leak = [Text(f"warning: {self.results.leak}")] if self.results.leak else []
@@ -99,7 +102,7 @@ def compare(
     plan = Plan(variants, tuple(range(base.seed, base.seed + o.seeds)), protocol(o.k, o.paper), judged_on)
     comparison = carry_out(plan, Path(o.out), jobs=o.jobs, dry_run=o.dry_run, progress=o.progress)
     if not o.dry_run:
-        write_out(comparison, f"Comparison on {Path(base.data).name or base.data}", o.figures)
+        write_out(comparison, f"Comparison on {Path(*Path(base.data).parts[-2:])}", o.figures)
     return comparison
 
 
@@ -204,7 +207,7 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
             if leak := shared_text(shared_images(*loaded[data]), len(loaded[data][1] or ())):
                 warnings.warn(leak, stacklevel=2)
         images, test = loaded[data]
-        views = (s.view_size, s.views_global, s.views_local, s.local_size)
+        views = (s.views == "viewmaker", s.view_size, s.views_global, s.views_local, s.local_size)
         work = (data, s.encoder, s.method, s.batch_size, s.precision, views)
         if work not in paces:
             paces[work] = measured_pace(s, images, threads)

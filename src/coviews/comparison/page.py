@@ -27,7 +27,7 @@ def comparison_html(
         sections.append(Section("progress", "Progress", "Progress", charts_html(charts), about))
     jobs = [job for job in plan.jobs if (folder / "runs" / job.name / "report.html").exists()]
     if jobs:
-        about = "What each run learned. coviews report RUN RUN ... shows the policies of some side by side."
+        about = "The page of each run. coviews report RUN RUN ... shows several side by side."
         sections.append(Section("runs", "Runs", "Runs", render("comparison_runs.html", jobs=jobs), about))
     body = render(
         "comparison_settings.html",

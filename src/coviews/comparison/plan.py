@@ -8,9 +8,11 @@ from typing import Any
 
 from coviews.boundary.yaml_text import read_yaml
 from coviews.errors import CoviewsError
+from coviews.policies.fixed import FIXED
 from coviews.policies.tilted import COOPERATIVE
-from coviews.runs.settings import CHOOSE, FROM_PYTHON, PretrainSettings
+from coviews.runs.settings import FROM_PYTHON, PretrainSettings
 from coviews.runs.settings_file import changed_settings
+from coviews.runs.view_names import CHOOSE, CHOSEN_FIRST
 from coviews.searching.known import SEARCHES
 
 VIEWS = ("simclr", "random", "uniform", "randaugment", "hardviews", "indepviews", "coviews")
@@ -56,8 +58,10 @@ class Plan:
         for settings in self.variants.values():
             if settings.data.startswith(FROM_PYTHON):
                 raise CoviewsError("a comparison needs data by name: a folder, a file or a known set")
-            if settings.views == CHOOSE:
-                raise CoviewsError("choose views first, with coviews choose, and compare the file that it writes")
+            if settings.views in CHOSEN_FIRST:
+                first = {CHOOSE: "with coviews choose, and compare the file that it writes"}
+                how = first.get(settings.views, f"with coviews pretrain --views {settings.views}, and compare those")
+                raise CoviewsError(f"choose views first, {how}")
 
     @property
     def jobs(self) -> list[Job]:
@@ -108,14 +112,15 @@ def read_variants(path: str | Path) -> dict[str, Any]:
 
 def _changes(name: str) -> dict[str, Any]:
     kind, _, how = name.partition(":")
-    if not how:
-        return {"views": kind}
+    if not how or name in FIXED:
+        return {"views": name}
     if kind == "randaugment" and how.isascii() and how.isdecimal():
         return {"views": kind, "magnitude": int(how)}
     if kind in COOPERATIVE and how in SEARCHES:
         return {"views": kind, "search": how}
     raise CoviewsError(
-        f"{name!r} is no view source: only randaugment:15 and coviews:{'|'.join(SEARCHES)} have a second part"
+        f"{name!r} is no view source: only {', '.join(n for n in FIXED if ':' in n)}, randaugment:15 and "
+        f"coviews:{'|'.join(SEARCHES)} have a second part"
     )
 
 

@@ -67,11 +67,12 @@ class Reproduction:
         if self.comparison is None or self.recipe.measure == "overhead" or self.recipe.shows != "table":
             return []
         measure, sentences = _measure(self.recipe, self.comparison.results), []
+        step = self.comparison.results.step
         for column in self.columns:
             by_variant = scores(self.comparison.results, [variant(row, column) for row in self.rows], measure)
             by_row = {row: by_variant[variant(row, column)] for row in self.rows}
             if any(by_row.values()):
-                sentences.append(f"{column}: {winner_sentence(by_row, MEASURES[measure].title)}")
+                sentences.append(f"{column}: {winner_sentence(by_row, MEASURES[measure].title, step)}")
         return sentences
 
     def __rich__(self) -> RenderableType:

@@ -66,6 +66,12 @@ class Results:
         return sorted(runs, key=lambda r: r.seed)
 
     @property
+    def step(self) -> float:
+        """What one test image more or less makes of an accuracy, in points."""
+        fewest = min((run.images[1] for run in self.runs if run.images[1]), default=0)
+        return 100 / fewest if fewest else 0.0
+
+    @property
     def leak(self) -> str:
         """What is said of test images that are among the training images; empty if there are none."""
         worst = max(self.runs, key=lambda run: run.shared, default=None)

@@ -61,7 +61,9 @@ def standings(results: Results, variants: Sequence[str]) -> Rows:
         runs = results.of(name)
         row = [name, *(mean_and_deviation([r.accuracy[m] for r in runs if m in r.accuracy]) for m in measures)]
         if best:
-            gap = paired(by_variant[name], by_variant[best]) if by_variant[name] and name != best else None
+            gap = (
+                paired(by_variant[name], by_variant[best], results.step) if by_variant[name] and name != best else None
+            )
             row.append("" if gap is None else str(gap))
         row.append(mean_and_deviation([r.quality["rankme"] for r in runs if "rankme" in r.quality]))
         row.append(_time(runs))
@@ -71,6 +73,22 @@ def standings(results: Results, variants: Sequence[str]) -> Rows:
     if untrained:
         rows.append(["untrained encoder", *untrained, *[""] * (len(heads) - 1 - len(measures))])
     return Rows(heads, rows)
+
+
+def below_untrained(results: Results, variants: Sequence[str]) -> str:
+    """A sentence about measures by which no variant is above the untrained encoder; empty if there are none."""
+    sentences = []
+    for measure in accuracies_of(results):
+        untrained = [r.untrained[measure] for r in results.runs if measure in r.untrained]
+        means = [
+            statistics.fmean(by_seed.values()) for by_seed in scores(results, variants, measure).values() if by_seed
+        ]
+        if untrained and means and max(means) <= statistics.fmean(untrained):
+            sentences.append(
+                f" By {MEASURES[measure].title}, none is above the untrained encoder "
+                f"({statistics.fmean(untrained):.1f} %): more --epochs may help."
+            )
+    return "".join(sentences)
 
 
 def _untrained(results: Results, measures: Sequence[str]) -> list[str]:

@@ -50,10 +50,14 @@ class PretrainKeywords(TypedDict, total=False):
     init_from: str | None
     views: str
     magnitude: int
+    randaugment_steps: int
     hard_source: str
     hard_views: int
     hard_crops: int
     hard_scale: float
+    viewmaker_source: str
+    viewmaker_budget: float
+    viewmaker_lr: float
     crop: str | None
     crop_area: tuple[float, float] | None
     flip: float | None
@@ -142,10 +146,14 @@ class CompareKeywords(TypedDict, total=False):
     init_from: str | None
     views: str | Sequence[str] | None
     magnitude: int
+    randaugment_steps: int
     hard_source: str
     hard_views: int
     hard_crops: int
     hard_scale: float
+    viewmaker_source: str
+    viewmaker_budget: float
+    viewmaker_lr: float
     crop: str | None
     crop_area: tuple[float, float] | None
     flip: float | None
@@ -258,6 +266,7 @@ class EvaluateKeywords(TypedDict, total=False):
     batch_size: int
     device: str
     progress: bool
+    labels: str | None
     k: int | None
     temperature: float
     whole: bool

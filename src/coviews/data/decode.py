@@ -1,7 +1,9 @@
 """From a source to one array: select, read headers, decode in threads, into memory or onto the disk."""
 
+import contextlib
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,16 @@ from numpy.typing import NDArray
 from coviews.console.progress import waiting
 from coviews.data.cache import Stored, cache_key, draft, find_stored, in_words, memory_for_images
 from coviews.data.imageset import Broken, ImageSet
-from coviews.data.levels import Target, ValueRange, range_text, value_range
+from coviews.data.levels import Target, ValueRange, range_text, some_pixels, value_range
 from coviews.data.parallel import parallel_map
 from coviews.data.picture_reader import Header, most_common_size, reason
 from coviews.data.request import ImageRequest, listed
 from coviews.data.source import Source
 from coviews.errors import CoviewsError
 
+_Read = Callable[[int, Target], tuple[NDArray[Any], bool]]
 _SAMPLED = 200  # images whose values are the range of all
+_LARGE = 64 * 2**20  # bytes of the pixels of an image
 
 
 def decode_images(source: Source, request: ImageRequest) -> ImageSet:
@@ -83,6 +87,8 @@ def _decoded(source: Source, indices: NDArray[np.int64], request: ImageRequest, 
         return Stored(np.empty((0, 1, 1, 1), np.uint8), failures, 0)
     request.check_broken(_broken(source, indices, failures), len(indices) + len(source.unreadable), source.where)
     request.remarks.extend(_remarks(known))
+    large = [place for place, header in enumerate(headers) if isinstance(header, Header) and header.bytes > _LARGE]
+    read = _one_large_at_once(source.read, set(indices[large].tolist()))
     common = most_common_size(known)
     height, width = request.size_for(common)
     if request.size is None and (height, width) != common:
@@ -97,15 +103,15 @@ def _decoded(source: Source, indices: NDArray[np.int64], request: ImageRequest, 
         target = target._replace(dtype=np.uint8 if request.depth == 8 else np.uint16)
     if None in depths:
         deep = [place for place, header in enumerate(headers) if isinstance(header, Header) and header.depth is None]
-        target = target._replace(values=_range(source, indices[deep], target, request))
+        target = target._replace(values=_range(source, read, indices[deep], target, request))
     shape = len(indices) - len(failures), *target.shape
     need = int(np.prod(shape, dtype=np.int64)) * np.dtype(target.dtype).itemsize
     memory = memory_for_images() if request.memory is None else request.memory
     title = request.title("decoding images")
     if memory is None or need <= memory:
-        return _filled(source, indices, failures, np.empty(shape, target.dtype), target, title)
+        return _filled(source, read, indices, failures, np.empty(shape, target.dtype), target, title)
     with draft(request.cache, key, shape, target.dtype) as file:
-        stored = _filled(source, indices, failures, file.images, target, title)
+        stored = _filled(source, read, indices, failures, file.images, target, title)
         if not len(stored.images):
             return stored  # there is nothing to store
         stored = file.finished(stored)
@@ -130,7 +136,20 @@ def _channels(headers: Sequence[Header], wanted: int | None, where: str) -> int:
     return max(counts)
 
 
-def _range(source: Source, indices: NDArray[np.int64], target: Target, request: ImageRequest) -> ValueRange:
+def _one_large_at_once(read: _Read, large: set[int]) -> _Read:
+    """The same function, for many threads: an image that takes much memory waits until the one before is done."""
+    turn = threading.Lock()
+
+    def read_in_turn(index: int, target: Target) -> tuple[NDArray[Any], bool]:
+        with turn if index in large else contextlib.nullcontext():
+            return read(index, target)
+
+    return read_in_turn
+
+
+def _range(
+    source: Source, read: _Read, indices: NDArray[np.int64], target: Target, request: ImageRequest
+) -> ValueRange:
     """The range of the values of some of these images, or the range that was given."""
     if request.values is not None:
         ranges = set(request.values)
@@ -144,24 +163,25 @@ def _range(source: Source, indices: NDArray[np.int64], target: Target, request: 
     sample = indices[np.arange(count) * len(indices) // count]
     as_they_are = target._replace(dtype=np.float32)
 
-    def values(index: int) -> NDArray[Any] | None:
+    def values(index: int) -> tuple[NDArray[Any], bool] | None:
         try:
-            return source.read(index, as_they_are)[0]
+            image = read(index, as_they_are)[0]
+            return some_pixels(image), bool(np.isfinite(image).all())
         except CoviewsError:
             raise
         except Exception:  # it is found to be broken when all are decoded
             return None
 
     title = request.title("finding the range of values")
-    images = parallel_map(values, sample.tolist(), title, in_threads=source.in_threads)
-    known = [image for image in images if image is not None]
-    incomplete = sum(not np.isfinite(image).all() for image in known)
+    samples = parallel_map(values, sample.tolist(), title, in_threads=source.in_threads)
+    known = [sample for sample in samples if sample is not None]
+    incomplete = sum(not finite for _, finite in known)
     if incomplete:
         request.notes.append(
             f"{incomplete} of {len(known)} images that were looked at in {source.where} have values that are not "
             "finite (NaN): they become the lowest value"
         )
-    return value_range(known) if known else ((0.0, 0.0),) * target.channels
+    return value_range([pixels for pixels, _ in known]) if known else ((0.0, 0.0),) * target.channels
 
 
 def _range_remark(values: ValueRange, dtype: Any) -> str:
@@ -178,6 +198,7 @@ def _remarks(headers: Sequence[Header]) -> list[str]:
 
 def _filled(
     source: Source,
+    read: _Read,
     indices: NDArray[np.int64],
     failures: dict[int, str],
     images: NDArray[Any],
@@ -189,7 +210,7 @@ def _filled(
 
     def decode(row: int) -> str | bool:
         try:
-            images[row], resized = source.read(int(indices[places[row]]), target)
+            images[row], resized = read(int(indices[places[row]]), target)
         except CoviewsError:
             raise
         except Exception as error:  # decoders of damaged files raise anything

@@ -1,6 +1,7 @@
 """Reading DICOM files through pydicom, an optional dependency."""
 
-from typing import IO, Any
+import warnings
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +10,12 @@ from coviews.data.frames import Axes, Stack, choose_frames
 from coviews.data.picture_reader import Header, check_room
 from coviews.errors import CoviewsError
 
+warnings.filterwarnings("ignore", module=r"pydicom\.")  # what is wrong with a file is said by us, in a line
 DICOM = (".dcm", ".dicom")
-_DEFLATED = "1.2.840.10008.1.2.1.99"  # the whole file is compressed: how large it gets is not known beforehand
+_ITEM = 8  # bytes before each compressed frame
+_HEADER, _META = 64 << 20, 1 << 16  # bytes before the pixels, and of the part that says how they are stored
+_MOST_PIXELS = 1 << 30  # bytes of all frames of a file
+_DEFLATED = b"1.2.840.10008.1.2.1.99"  # the whole file is compressed: how large it gets is not known beforehand
 
 
 def is_dicom(start: bytes, name: str) -> bool:
@@ -21,9 +26,9 @@ def is_dicom(start: bytes, name: str) -> bool:
 def dicom_header(file: IO[bytes], frames: str | int | None) -> Header:
     """The header of a DICOM file."""
     content = _read(file, pixels=False)
-    stack = _stack(content, frames)
+    stack = _stack(file, content, frames)
     height, width = _number(content, "Rows"), _number(content, "Columns")
-    check_room(height, width, stack.channels * (_number(content, "BitsAllocated") // 8 or 1))
+    check_room(height, width, stack.channels, _number(content, "BitsAllocated") // 8)
     plain = _number(content, "BitsAllocated") <= 8 and not _number(content, "PixelRepresentation", 0)
     return Header(height, width, stack.channels, 8 if plain and _rescale(content) == (1, 0) else None, stack.remark)
 
@@ -31,10 +36,10 @@ def dicom_header(file: IO[bytes], frames: str | int | None) -> Header:
 def dicom_pixels(file: IO[bytes], frames: str | int | None) -> NDArray[Any]:
     """The values (H, W, C) of a DICOM file, rescaled to the units that it names, such as Hounsfield."""
     dicom_header(file, frames)  # the checks of its size
-    content = _read(file, pixels=True)
+    content = _read(file, pixels=True, most=_HEADER + min(file.seek(0, 2), _MOST_PIXELS))
     from pydicom.pixels import pixel_array
 
-    stack = _stack(content, frames)
+    stack = _stack(file, content, frames)
     samples = _number(content, "SamplesPerPixel", 1)
     parts = [np.asarray(pixel_array(content, index=index)) for index in stack.pages]
     pixels = np.concatenate([part.reshape(*part.shape[:2], samples) for part in parts], axis=2)
@@ -46,20 +51,35 @@ def dicom_pixels(file: IO[bytes], frames: str | int | None) -> NDArray[Any]:
 
 def dicom_frames(file: IO[bytes]) -> int:
     """The number of frames of a DICOM file."""
-    return max(1, _number(_read(file, pixels=False), "NumberOfFrames", 1))
+    return _frame_count(file, _read(file, pixels=False))
 
 
-def _read(file: IO[bytes], *, pixels: bool) -> Any:
+class _Bounded:
+    """A file of which only so much is read: an element may claim any length, or none."""
+
+    def __init__(self, file: IO[bytes], most: int) -> None:
+        self.name, self._file, self._left = str(getattr(file, "name", "")), file, most
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int = -1) -> bytes:
+        content = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
+        self._left -= len(content)
+        if self._left < 0:
+            raise ValueError("a DICOM file with too much besides its pixels")
+        return content
+
+
+def _read(file: IO[bytes], *, pixels: bool, most: int = _HEADER) -> Any:
     try:
         import pydicom
-        from pydicom.filereader import read_file_meta_info
     except ImportError as error:
         raise CoviewsError("DICOM files need pydicom: pip install 'coviews[dicom]'") from error
     try:
-        if read_file_meta_info(file.name).get("TransferSyntaxUID") == _DEFLATED:
+        file.seek(0)
+        if _DEFLATED in file.read(_META):
             raise ValueError("a deflated DICOM file: save it in another transfer syntax")
         file.seek(0)
-        content = pydicom.dcmread(file, stop_before_pixels=not pixels)
+        content = pydicom.dcmread(cast(Any, _Bounded(file, most)), stop_before_pixels=not pixels)
     except pydicom.errors.InvalidDicomError as error:
         raise ValueError("not a DICOM file") from error
     if "Rows" not in content or "Columns" not in content:
@@ -71,8 +91,19 @@ def _read(file: IO[bytes], *, pixels: bool) -> Any:
     return content
 
 
-def _stack(content: Any, frames: str | int | None) -> Stack:
+def _frame_count(file: IO[bytes], content: Any) -> int:
+    """The number of frames; an error if the file is too short for as many."""
     count = max(1, _number(content, "NumberOfFrames", 1))
+    syntax = content.file_meta.get("TransferSyntaxUID") if "file_meta" in vars(content) else None
+    bits = _number(content, "Rows") * _number(content, "Columns") * _number(content, "BitsAllocated")
+    least = _ITEM if syntax is not None and syntax.is_compressed else max(1, bits // 8)
+    if count > max(1, file.seek(0, 2) // least):
+        raise ValueError(f"{count:,} frames, more than the file can hold")
+    return count
+
+
+def _stack(file: IO[bytes], content: Any, frames: str | int | None) -> Stack:
+    count = _frame_count(file, content)
     return choose_frames(Axes(("I",), (count,)), _number(content, "SamplesPerPixel", 1), frames)
 
 

@@ -74,7 +74,7 @@ class _Folder(Format):
 
     def fits(self, data: Any) -> bool:
         path = _path(data)
-        return path is not None and path.is_dir() and not is_tiny_imagenet(path) and _shard_names(data) is None
+        return path is not None and os.path.isdir(path) and not is_tiny_imagenet(path) and _shard_names(data) is None
 
     def open(self, data: Any, request: ImageRequest) -> Source:
         folder = _expanded(data)
@@ -245,6 +245,8 @@ FORMATS: list[Format] = [
 
 def open_data(data: Any, request: ImageRequest) -> Source:
     """The images of the data, opened by the first format that fits; an error if none does."""
+    if isinstance(data, ImageFiles):  # opened already
+        return data
     for format in FORMATS:
         if format.fits(data):
             if _name(data) in format.names and os.path.lexists(data):
@@ -262,7 +264,7 @@ def open_data(data: Any, request: ImageRequest) -> Source:
 def held_out_split(data: Any) -> Path | None:
     """The folder of test images that lies beside the training images of `data`; None if there is none."""
     path = _path(data)
-    if path is None or not path.is_dir() or is_tiny_imagenet(path):
+    if path is None or not os.path.isdir(path) or is_tiny_imagenet(path):
         return None
     splits = folder_splits(path)
     return None if splits is None else splits.held_out
@@ -312,7 +314,7 @@ def _expanded(data: str | os.PathLike[str]) -> Path:
 def _is_file(data: Any, suffixes: Sequence[str] | None = None) -> bool:
     """Whether the data are the path of something that is there and is not a folder."""
     path = _path(data)
-    if path is None or not os.path.exists(path) or path.is_dir():
+    if path is None or not os.path.exists(path) or os.path.isdir(path):
         return False
     return suffixes is None or path.suffix.lower() in suffixes
 

@@ -98,16 +98,18 @@ def scaled(values: NDArray[Any], ranges: ValueRange, dtype: DTypeLike) -> NDArra
     return np.rint(np.clip((values - low) / span, 0, 1) * np.iinfo(dtype).max).astype(dtype)
 
 
+def some_pixels(image: NDArray[np.float32]) -> NDArray[np.float32]:
+    """As many pixels of an image (H, W, C) as tell the range of its values, as (n, 1, C): a copy."""
+    rows = image.reshape(-1, 1, image.shape[2])
+    return rows[:: -(-len(rows) // _PIXELS)].copy()
+
+
 def value_range(images: Sequence[NDArray[np.float32]]) -> ValueRange:
     """The range of values in a sample of images (H, W, C): 0.1 % of the pixels are below it, and 0.1 % above.
 
     All channels have one range, so that their proportions stay; each has its own if the ranges are very different.
     """
-    columns = []
-    for image in images:
-        rows = image.reshape(-1, image.shape[2])
-        columns.append(rows[:: -(-len(rows) // _PIXELS)])
-    pixels = np.concatenate(columns)  # (n, C)
+    pixels = np.concatenate([some_pixels(image)[:, 0] for image in images])  # (n, C)
     pixels = np.where(np.isfinite(pixels), pixels, np.nan)
     empty = np.isnan(pixels).all(0)
     pixels[:, empty] = 0  # a channel without a single number

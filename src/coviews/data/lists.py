@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
@@ -9,12 +10,16 @@ from coviews.boundary.regular import read_bounded
 from coviews.data.class_labels import labels_of_texts
 from coviews.data.image_files import ImageFiles
 from coviews.data.image_reader import extensions
+from coviews.data.splits import folder_splits
 from coviews.errors import CoviewsError
 
 LISTS = (".txt", ".csv", ".tsv")
+TABLES = (".csv", ".tsv")  # those that can have labels
 _PATHS = ("path", "file", "filename", "image")
 _LABELS = ("label", "class", "target")
 _LARGEST = 256 * 2**20  # bytes: millions of paths
+_NAMED = 3  # missing files that a message names
+_MOST_CELLS = 4_000_000  # and lines: each takes a hundred bytes of memory and more
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -28,12 +33,36 @@ def listed_images(path: Path, notes: list[str], frames: str | None = None) -> Im
     return ImageFiles(str(path), path.parent, names, labels, frames=frames)
 
 
+def labelled_images(path: Path, data: str, frames: str | None = None) -> ImageFiles:
+    """The files of a table that have a label; they are in its folder, or in that of the data."""
+    names, texts = listed_files(path)
+    rows = [row for row, text in enumerate(texts) if text]
+    if not rows:
+        raise CoviewsError(f"{path} has no labels: give a table with the columns file and label")
+    folders = [path.parent]
+    if os.path.isdir(folder := os.path.expanduser(data)):
+        splits = folder_splits(Path(folder))
+        folders += [Path(folder), *([] if splits is None else [splits.train])]
+    files = {row: next((f / names[row] for f in folders if os.path.isfile(f / names[row])), None) for row in rows}
+    if missing := [names[row] for row, file in files.items() if file is None]:
+        where = " or ".join(str(folder) for folder in folders)
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        raise CoviewsError(
+            f"{len(missing)} of the {len(rows)} files that {path} labels are not in {where}: "
+            f"{', '.join(missing[:_NAMED])}{more}"
+        )
+    labels = labels_of_texts([texts[row] for row in rows])
+    return ImageFiles(str(path), Path(), [str(files[row]) for row in rows], labels, frames=frames)
+
+
 def listed_files(path: Path) -> tuple[list[str], list[str]]:
     """The files in a list, and their labels as texts: an empty text where a row has no label, none for a .txt file."""
     try:
         text = read_bounded(path, _LARGEST, "list").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise CoviewsError(f"cannot read the list {path}: it is not text in UTF-8") from error
+    if sum(text.count(end) for end in "\n\r,\t") > _MOST_CELLS:
+        raise CoviewsError(f"the list {path} has more than {_MOST_CELLS:,} lines and cells: name a folder of images")
     if path.suffix.lower() == ".txt":
         lines = [line.strip() for line in text.split("\n")]
         return [line for line in lines if line and not line.startswith("#")], []

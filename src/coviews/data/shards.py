@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _MOST_SHARDS = 1_000_000
 _LARGEST = 100_000_000  # bytes of one image file; a larger one would be an attack on the memory
 _LONGEST_LABEL = 1000  # bytes
+_DIGITS = 15  # of a number in a range
+_LONGEST_NAME = 1 << 20  # bytes of a name, and of all else that an archive says of a file
 _LABEL = "cls"
 _EARLY, _HEAD = (".jpg", ".jpeg", ".png"), 1 << 16  # files that tell their size early, and within how many bytes
 
@@ -147,13 +149,18 @@ def expanded_ranges(text: str) -> list[str]:
     end, count = 0, 1
     for match in _RANGE.finditer(text):
         first, last, choices = match.groups()
+        wrong = CoviewsError(f"the range {match[0]} must go up, and have at most {_MOST_SHARDS:,} shards")
         if choices is None:
+            if max(len(first), len(last)) > _DIGITS:
+                raise wrong
             low, high, width = int(first), int(last), len(first)
             if high < low or (high - low) * count >= _MOST_SHARDS:
-                raise CoviewsError(f"the range {match[0]} must go up, and have at most {_MOST_SHARDS:,} shards")
+                raise wrong
             options = [str(number).zfill(width) for number in range(low, high + 1)]
         else:
             options = choices.split(",")
+            if len(options) * count > _MOST_SHARDS:
+                raise wrong
         parts += [[text[end : match.start()]], options]
         end, count = match.end(), count * len(options)
     return ["".join(words) for words in itertools.product(*parts, [text[end:]])]
@@ -206,8 +213,20 @@ def _look_through(shard: str, number: int) -> tuple[list[Member], str, str | Non
     return found, stamp, None
 
 
+class _Headers:
+    """A file of which headers are read, with names of any length that memory allows."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.seek, self.tell = file, file.seek, file.tell
+
+    def read(self, size: int) -> bytes:
+        if size > _LONGEST_NAME:
+            raise tarfile.ReadError(f"the name of a file in it has {size:,} bytes")
+        return self._file.read(size)
+
+
 def _files(file: IO[bytes]) -> Iterator[tarfile.TarInfo]:
-    with tarfile.open(fileobj=file, mode="r:") as archive:
+    with tarfile.open(fileobj=cast(Any, _Headers(file)), mode="r:") as archive:
         while (entry := archive.next()) is not None:
             archive.members.clear()  # type: ignore[attr-defined] # it would keep all
             if entry.isfile() and not entry.sparse:

@@ -20,7 +20,9 @@ _WHITE_IS_ZERO, _PALETTE = 0, 3
 _ALPHA = (1, 2)
 _PLAIN, _DEFLATE, _PACKBITS = (1,), (8, 32946), (32773,)
 _BY_CODECS = (5,)  # LZW: by imagecodecs, where it is installed
-_CHECKED = 1 << 20  # bytes of compressed data whose size is found out before they are decoded
+_NOT_APART = "its pages cannot be told apart"
+_CHECKED = 1 << 20  # bytes that are inflated at once to find out how large compressed data are
+_GROWTH, _SMALL = 1032, 64 << 20  # times that deflate can grow, at most; bytes that need not be found out before
 
 logging.getLogger("tifffile").addHandler(logging.NullHandler())  # it logs to the console what is wrong with files
 
@@ -47,13 +49,16 @@ def tiff_pixels(file: IO[bytes], frames: str | int | None) -> NDArray[Any] | Non
         if _is_single_picture(series):
             return None
         parts = [_page_pixels(file, series, index) for index in _stack(series, frames).pages]
-        return _upright(np.concatenate(parts, axis=2), _orientation(page))
+        return _upright(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2), _orientation(page))
 
 
 def tiff_frames(file: IO[bytes]) -> int:
     """The number of pages of equal shape in a TIFF file."""
     with _opened(file) as tiff:
-        return _page_count(tiff.series[0])
+        count = _page_count(tiff.series[0])
+        if count > len(tiff.series[0].pages):  # its description may say anything
+            raise ValueError(_NOT_APART)
+        return count
 
 
 def _is_single_picture(series: "TiffPageSeries") -> bool:
@@ -105,14 +110,14 @@ def _stack(series: "TiffPageSeries", frames: str | int | None) -> Stack:
     )
     stack = choose_frames(axes, _samples(page), frames)
     size = np.dtype(page.dtype).itemsize
-    check_room(page.imagelength, page.imagewidth, max(page.samplesperpixel * len(stack.pages), 1) * size)
+    check_room(page.imagelength, page.imagewidth, max(page.samplesperpixel * len(stack.pages), 1), size)
     return stack
 
 
 def _page_pixels(file: IO[bytes], series: "TiffPageSeries", index: int) -> NDArray[Any]:
     """One page (H, W, C), without alpha."""
     if index >= len(series.pages):  # ImageJ writes stacks of more than 4 GB behind a single page
-        raise ValueError("its pages cannot be told apart")
+        raise ValueError(_NOT_APART)
     page: Any = series.pages[index]
     page = page.aspage()
     compression = int(page.compression)
@@ -156,26 +161,29 @@ def _check_segments(file: IO[bytes], page: Any, compression: int) -> None:
     if compression not in (*_PLAIN, *_DEFLATE, *_PACKBITS, *_BY_CODECS):
         name = getattr(page.compression, "name", compression)
         raise ValueError(f"compressed as {name}: save it uncompressed or with deflate")
-    end = file.seek(0, 2)
+    end, left = file.seek(0, 2), 2 * page.nbytes + _CHECKED
     for offset, count in zip(page.dataoffsets, page.databytecounts, strict=False):
         if offset + count > end:
             raise ValueError("the file is truncated")
-        if compression in _DEFLATE and count > _CHECKED:
-            _check_inflated(file, offset, count, 2 * page.nbytes)
+    if compression in _DEFLATE and _GROWTH * sum(page.databytecounts) > max(left, _SMALL):
+        for offset, count in zip(page.dataoffsets, page.databytecounts, strict=False):
+            left -= _inflated(file, offset, count, left)
 
 
-def _check_inflated(file: IO[bytes], offset: int, count: int, most: int) -> None:
+def _inflated(file: IO[bytes], offset: int, count: int, most: int) -> int:
+    """The size of compressed data, which are not kept; an error if it is more than it should be."""
     file.seek(offset)
     inflate, total, rest = zlib.decompressobj(), 0, b""
     while count or rest:
         chunk = rest or file.read(min(count, _CHECKED))
         count -= 0 if rest else len(chunk)
         if not chunk:
-            return
+            return total
         total += len(inflate.decompress(chunk, _CHECKED))
         rest = inflate.unconsumed_tail
         if total > most:
             raise ValueError("its compressed data are larger than its size says")
+    return total
 
 
 def _orientation(page: "TiffPage") -> int:

@@ -35,7 +35,7 @@ def _training(run: Run, model: OpenedEncoder) -> list[str]:
     s = run.settings
     start: dict[str, Any] = next((r for r in run.metrics() if r.get("kind") == "start"), {})
     epochs = f"{s.epochs}" if model.epoch is None else f"{model.epoch} of {s.epochs}; the training has not ended"
-    of_family = s.family is not None and not s.learns_views and s.views != "hardviews"
+    of_family = s.family is not None and s.base_views == s.views
     part = f" ({_text(s.subset)})" if s.subset else ""
     rows = {
         "Images": f"{_code(Path(s.data).name)}, {start.get('images', 0):,}{part}",

@@ -226,4 +226,8 @@ def published_model(name: str, image_size: tuple[int, int] | None = None, channe
         except TypeError:  # most convolutional networks take every size, and no such argument
             return timm.create_model(short, **plain)
     except Exception as error:  # no network, no weights of that name
-        raise CoviewsError(f"cannot fetch weights of {name}: {str(error).splitlines()[0]}") from error
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CoviewsError(
+            f"cannot fetch the published weights of {name}: {reason}; without a network, give a file of them: "
+            f"pretrain --init-from FILE, or evaluate FILE --architecture {name}"
+        ) from error

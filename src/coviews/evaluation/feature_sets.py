@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from coviews.encoders.features import Features, features
 from coviews.evaluation.crop_model import CropModel
 from coviews.evaluation.task import Labelled, Task
+from coviews.evaluation.turns import turns
 from coviews.ops.engine import random_crops
 from coviews.ops.images import Images
 
@@ -30,6 +31,7 @@ class ImageSets:
     views: Images  # (M, 2, H, W, C), two views of some training images, as in the encoder's training
     cropped: NDArray[np.int64]  # indices into the training images
     crops: Images | None  # (len(cropped), 2, H, W, C), two random crops of each; without labels none
+    turned: NDArray[np.int64] | None  # indices of training images to be turned by quarters; none if not square
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,7 @@ class FeatureSets:
     test: Features | None
     views: tuple[Features, Features] | None  # of raw pixels none
     crops: CropModel | None  # what random crops do to the features; without labels none
+    turned: tuple[Features, ...] | None  # of some images by 0 to 3 quarter turns; of raw pixels none
 
 
 def draw_images(
@@ -65,11 +68,12 @@ def draw_images(
     few = np.sort(generator.choice(len(train.images), min(PAIRS, len(train.images)), replace=False))
     views = random_crops(train.images[few], generator, area=crop, flip=flip, views=2)
     test_images = None if test is None else test.images
+    turned = few if train.images.shape[1] == train.images.shape[2] else None
     if isinstance(task, str):
-        return ImageSets(train.images, test_images, views, few[:0], None)
+        return ImageSets(train.images, test_images, views, few[:0], None, turned)
     cropped = few if test is not None else few[np.isin(few, task.train)]  # no image that is held out
     crops = random_crops(train.images[cropped], generator, views=2)
-    return ImageSets(train.images, test_images, views, cropped, crops)
+    return ImageSets(train.images, test_images, views, cropped, crops, turned)
 
 
 def encoder_features(
@@ -91,7 +95,11 @@ def encoder_features(
     test = None if images.test is None else take(images.test, "features of the test images")
     first, second = (take(images.views[:, view], "features of two views") for view in (0, 1))
     crops = _crop_model(images, train, partial(take, title="features of random crops"))
-    return FeatureSets(train, test, (first, second), crops)
+    turned = None
+    if images.turned is not None:
+        others = turns(images.train[images.turned])[1:]
+        turned = (train[images.turned], *(take(part, "features of turned images") for part in others))
+    return FeatureSets(train, test, (first, second), crops, turned)
 
 
 def standardised_pixels(images: ImageSets) -> FeatureSets:
@@ -104,7 +112,7 @@ def standardised_pixels(images: ImageSets) -> FeatureSets:
 
     train = (train - mean) * scale
     test = None if images.test is None else take(images.test)
-    return FeatureSets(train, test, None, _crop_model(images, train, take))
+    return FeatureSets(train, test, None, _crop_model(images, train, take), None)
 
 
 def pixel_features(images: Images) -> Features:

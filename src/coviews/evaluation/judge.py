@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from coviews.console.progress import waiting
+from coviews.encoders.features import Features
 from coviews.encoders.frozen import device_of, seeded
 from coviews.evaluation.classifiers import LabelledFeatures
 from coviews.evaluation.feature_sets import FeatureSets, draw_images, encoder_features, standardised_pixels
@@ -68,6 +69,9 @@ def judge(
         "missing": [],
         "notes": [],
     }
+    if features.turned is None:
+        reason = "the images are not square, so that their shape gives a quarter turn away"
+        results["missing"] = [{"name": m.name, "reason": reason} for m in quality_measures() if m.turned]
     if len(features.train) > EXACT:
         results["notes"].append(f"uniformity is of {EXACT:,} training images, chosen at random")
     fresh = fresh_features = None
@@ -78,7 +82,7 @@ def judge(
         quality = _quality(fresh_features, "untrained encoder", options.progress)
         results["baselines"]["untrained"] = {"quality": quality}
     if isinstance(task, str):
-        results["missing"] = [{"name": name, "reason": task} for name in _needing_labels(options)]
+        results["missing"] += [{"name": name, "reason": task} for name in _needing_labels(options)]
         return results
 
     k = usable_k(options.k, len(task.train))
@@ -152,9 +156,13 @@ def _quality(features: FeatureSets, name: str, progress: bool) -> dict[str, floa
     assert features.views is not None
     quality = {}
     with waiting(f"{name}: quality without labels" if progress else ""):
-        for measure in sorted(quality_measures(), key=lambda m: m.two_views):
+        for measure in sorted(quality_measures(), key=lambda m: (m.two_views, m.turned)):
             assert measure.function is not None
-            inputs = features.views if measure.two_views else (features.train,)
+            inputs: tuple[Features, ...] = features.views if measure.two_views else (features.train,)
+            if measure.turned:
+                if features.turned is None:
+                    continue
+                inputs = features.turned
             quality[measure.name] = measure.function(*inputs)
     return quality
 

@@ -11,9 +11,10 @@ class Measure:
     """One measure.
 
     Without labels, the function is given features (N, D), or with `two_views` the features of two views of the same
-    images, and returns a number. With labels, it is given `classifiers.LabelledFeatures` and returns the predicted
-    class of each test image (M,), and a dict of what the results should hold besides the accuracy. Without a function,
-    the measure needs the encoder itself, and `judge` computes it.
+    images, or with `turned` the features of the same images by 0 to 3 quarter turns, and returns a number. With labels,
+    it is given `classifiers.LabelledFeatures` and returns the predicted class of each test image (M,), and a dict of
+    what the results should hold besides the accuracy. Without a function, the measure needs the encoder itself, and
+    `judge` computes it.
     """
 
     name: str  # in JSON
@@ -25,6 +26,7 @@ class Measure:
     meaning: str
     optional: bool = False  # measured only if the option of this name asks for it
     two_views: bool = False
+    turned: bool = False  # only of square images
 
     @property
     def heading(self) -> str:
@@ -82,6 +84,9 @@ MEASURES: dict[str, Measure] = {
         _quality("uniformity", "uniformity", _late("quality", "uniformity"),
                  "how evenly features fill the sphere; low is good: 0 a collapse, -4 the best",
                  higher_is_better=False),
+        _quality("rotation", "rotation probe", _late("turns", "rotation_probe"),
+                 "share of quarter turns that a linear classifier can tell; 0.25 is chance",
+                 higher_is_better=True, turned=True),
     )
 }  # fmt: skip
 

@@ -18,6 +18,9 @@ K, TEMPERATURE = 200, 0.1  # of kNN, as in the paper
 class EvaluateOptions(EncoderOptions):
     """How an encoder is evaluated."""
 
+    labels: Text = None
+    """A table (.csv or .tsv) with the columns file and label, for images without class folders: only the images that it
+    labels are used. Files are looked for in the folder of the table, then in that of the images."""
     k: Int = None
     """Neighbours that vote in kNN, at most one for every 25 images to learn from; by default 200, or 20 where there are
     fewer than 5,000 images."""

@@ -47,7 +47,10 @@ class Task:
 def make_task(train: Labelled, test: Labelled | None, seed: int) -> Task | str:
     """The task, or the reason why there is none; without a test set, a fifth of the training images is held out."""
     if train.labels is None:
-        return "they need labels, and the training images have none (a folder for each class gives them)"
+        return (
+            "they need labels, and the training images have none: put them in a folder for each class, "
+            "or give --labels TABLE with the columns file and label"
+        )
     if test is not None and test.labels is None:
         return "they need labels, and the test images have none (a folder for each class gives them)"
     known = None if train.classes is None else len(train.classes)

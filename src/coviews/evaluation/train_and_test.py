@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from coviews.data.formats import held_out_split
+from coviews.data.image_files import ImageFiles
+from coviews.data.lists import TABLES, labelled_images
 from coviews.data.load import ImageSet, load_images
 from coviews.data.splits import can_judge
 from coviews.encoders.images import own_data
@@ -61,6 +63,11 @@ def choose_data(
         test_data = settings.test_data if test_data is None else test_data
         subset = settings.subset if subset is None else subset
         subset_seed = settings.subset_seed if subset_seed is None else subset_seed
+    if options.labels is not None:
+        table = Path(options.labels).expanduser()
+        if table.suffix.lower() not in TABLES:
+            raise CoviewsError(f"--labels {table} is no table (.csv or .tsv) with the columns file and label")
+        data, of_run = labelled_images(table, str(data), options.frames), False
     split = held_out_split(data) if test_data is None else None
     return TrainAndTest(
         data, test_data if split is None else split, subset, subset_seed or 0, of_run, beside=split is not None
@@ -87,6 +94,8 @@ def shared_text(shared: int, tested: int) -> str:
 
 def data_label(data: Any) -> str:
     """How records call the data: by path or name, or by type if they are from Python."""
+    if isinstance(data, ImageFiles):
+        return data.where
     return str(data) if isinstance(data, str | Path) else f"{FROM_PYTHON}{type(data).__name__}"
 
 

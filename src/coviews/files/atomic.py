@@ -41,6 +41,10 @@ def writing(path: Path, advice: str = "") -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or error
         raise CoviewsError(f"cannot write to {path}: {reason}{'; ' if advice else ''}{advice}") from error
+    except UnicodeEncodeError as error:  # some libraries take no other names
+        raise CoviewsError(
+            f"cannot write to {path}: its name is not text in UTF-8{'; ' * bool(advice)}{advice}"
+        ) from error
 
 
 def remove_partial(folder: Path) -> None:

@@ -9,12 +9,13 @@ from coviews.methods.byol import BYOL
 from coviews.methods.dino import DINO
 from coviews.methods.method import Method, MethodSettings
 from coviews.methods.moco import MoCo
+from coviews.methods.rotation import Rotation
 from coviews.methods.simclr import SimCLR
 from coviews.methods.simsiam import SimSiam
 from coviews.methods.vicreg import VICReg
 
 METHODS: dict[str, type[Method]] = {
-    method.settings_type.name: method for method in (SimCLR, MoCo, BYOL, SimSiam, DINO, VICReg)
+    method.settings_type.name: method for method in (SimCLR, MoCo, BYOL, SimSiam, DINO, VICReg, Rotation)
 }
 
 

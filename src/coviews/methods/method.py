@@ -14,6 +14,8 @@ from coviews.errors import CoviewsError
 from coviews.methods.heads import make_projector
 from coviews.methods.losses import chance_loss, info_nce
 
+WIDEST = 1_000_000  # numbers in a layer: far more than fit into any memory, and few enough to count the weights
+
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSettings:
@@ -25,6 +27,8 @@ class MethodSettings:
     """Whether the training loss of a pair tells how hard the pair is: it has a known level for unrelated views."""
     takes_many_views: ClassVar[bool] = False
     """Whether the method learns from any number of views of each image, of several sizes; if not, from two."""
+    needs_upright_views: ClassVar[bool] = False
+    """Whether views must not be turned by quarters or upside down."""
 
     temperature: float = 0.5
     """Of the contrastive loss, or, where the method has another loss, of the loss that compares views."""
@@ -41,8 +45,8 @@ class MethodSettings:
 
     def _check_width(self, name: str) -> None:
         width = getattr(self, name)
-        if width is not None and (type(width) is not int or width < 1):
-            raise CoviewsError(f"--{name} must be a whole number from 1, not {width!r}")
+        if width is not None and (type(width) is not int or not 1 <= width <= WIDEST):
+            raise CoviewsError(f"--{name} must be a whole number from 1 to {WIDEST:,}, not {width!r}")
 
     def _check_momentum(self, momentum: float) -> None:
         if not 0 <= momentum <= 1:

@@ -18,6 +18,8 @@ from coviews.methods.losses import bank_nce
 from coviews.methods.method import Losses, Method, MethodSettings, pair, pair_means, swapped
 from coviews.methods.momentum import move_towards, slow_copy
 
+_LARGEST_BANK = 1_000_000_000  # keys
+
 
 @dataclass(frozen=True, kw_only=True)
 class MoCoSettings(MethodSettings):
@@ -36,8 +38,8 @@ class MoCoSettings(MethodSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_momentum(self.momentum)
-        if type(self.bank) is not int or self.bank < 2:
-            raise CoviewsError(f"--bank must be a whole number from 2, not {self.bank!r}")
+        if type(self.bank) is not int or not 2 <= self.bank <= _LARGEST_BANK:
+            raise CoviewsError(f"--bank must be a whole number from 2 to {_LARGEST_BANK:,}, not {self.bank!r}")
 
     def check_batch(self, pairs: int) -> None:
         """An error if the bank cannot hold the keys of one batch."""

@@ -299,7 +299,7 @@ class _Announcement(Listener):
         """A step of the compiler has ended."""
 
     def _say(self) -> None:
-        print("coviews: compiling the image kernels, once on this machine ...", file=sys.stderr, flush=True)
+        print("coviews: compiling image operations, for their first use here ...", file=sys.stderr, flush=True)
 
 
 def _call_kernel(typingctx: Any, address: Any, src: Any, dst: Any, h: Any, w: Any, c: Any, p: Any) -> Any:

@@ -14,6 +14,7 @@ from coviews.ops.operations import OPS, Op, PixelType
 STANDARD = "all"  # the default space
 MOST = 4096  # levels: the kernel parameters of all of them are computed for each image size
 FINE = 1001  # levels of a range that should be continuous: steps of a thousandth
+AUTOAUGMENT_BINS = "autoaugment-bins"  # the space of AutoAugment's published policies
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,40 +119,64 @@ class Space:
         return table
 
 
-def _signed_bins(name: str, translate: str, ends: dict[str, float], posterize: float) -> Space:
-    """Torchvision's magnitudes: 31 bins of either sign; level 30 + s * m is bin m with the sign s.
+@dataclass(frozen=True)
+class _Bins:
+    """Torchvision's magnitudes in bins of either sign: with n bins, level n - 1 + s * m is bin m with the sign s."""
+
+    count: int = 31
+    shear: float = 0.3
+    translate: float = 150.0 / 331.0
+    rotate: float = 30.0
+    enhance: float = 0.9
+    posterize: float = 4.0
+    moves: str = "Shift"  # the operations that translate: by a share of the side, or by pixels
+    invert: bool = False  # whether there is Invert
+
+
+_BINS = {
+    "randaugment": _Bins(),
+    "trivialaugment": _Bins(shear=0.99, translate=32.0, rotate=135.0, enhance=0.99, posterize=6.0, moves="Move"),
+    AUTOAUGMENT_BINS: _Bins(count=10, invert=True),
+}
+
+
+def _signed_bins(name: str, bins: _Bins) -> Space:
+    """The space of these magnitudes.
 
     Torchvision computes them in single precision, and some bytes depend on that.
     """
-    m = np.abs(np.arange(-30, 31))
-    sign = np.sign(np.arange(-30, 31)).astype(np.float64)
-    bits = np.array([round(8 - int(i) / (30 / posterize)) for i in m], np.float64)
+    last, levels = bins.count - 1, 2 * bins.count - 1
+    m = np.abs(np.arange(-last, last + 1))
+    sign = np.sign(np.arange(-last, last + 1)).astype(np.float64)
+    bits = np.array([round(8 - int(i) / (last / bins.posterize)) for i in m], np.float64)
 
     def mirrored(end: float) -> NDArray[np.float64]:
-        return sign * _linspace32(0.0, end)[m]
+        return sign * _linspace32(0.0, end, bins.count)[m]
 
     # a share of the side is rounded after it is multiplied by the side
-    moves = sign * m * ends["translate"] / 30 if translate == "Shift" else mirrored(ends["translate"])
+    moves = sign * m * bins.translate / last if bins.moves == "Shift" else mirrored(bins.translate)
     rows: dict[str, NDArray[np.float64]] = {
-        "Identity": np.zeros(61),
-        "ShearX": mirrored(ends["shear"]),
-        "ShearY": mirrored(ends["shear"]),
-        f"{translate}X": moves,
-        f"{translate}Y": moves,
-        "Rotate": mirrored(ends["rotate"]),
-        "Brightness": 1.0 + mirrored(ends["enhance"]),
-        "Color": 1.0 + mirrored(ends["enhance"]),
-        "Contrast": 1.0 + mirrored(ends["enhance"]),
-        "Sharpness": 1.0 + mirrored(ends["enhance"]),
+        "Identity": np.zeros(levels),
+        "ShearX": mirrored(bins.shear),
+        "ShearY": mirrored(bins.shear),
+        f"{bins.moves}X": moves,
+        f"{bins.moves}Y": moves,
+        "Rotate": mirrored(bins.rotate),
+        "Brightness": 1.0 + mirrored(bins.enhance),
+        "Color": 1.0 + mirrored(bins.enhance),
+        "Contrast": 1.0 + mirrored(bins.enhance),
+        "Sharpness": 1.0 + mirrored(bins.enhance),
         "Posterize": bits,
-        "Solarize": 255.0 * _linspace32(1.0, 0.0)[m],
-        "AutoContrast": np.zeros(61),
-        "Equalize": np.zeros(61),
+        "Solarize": 255.0 * _linspace32(1.0, 0.0, bins.count)[m],
+        "AutoContrast": np.zeros(levels),
+        "Equalize": np.zeros(levels),
     }
+    if bins.invert:
+        rows["Invert"] = np.zeros(levels)
     return Space(name, tuple(rows), np.stack(list(rows.values())))
 
 
-def _linspace32(start: float, end: float, n: int = 31) -> NDArray[np.float64]:
+def _linspace32(start: float, end: float, n: int) -> NDArray[np.float64]:
     """`torch.linspace` in single precision: from both ends towards the middle, each value rounded once."""
     a, b = np.float32(start), np.float32(end)
     step = float(np.float32((b - a) / np.float32(n - 1)))
@@ -202,7 +227,12 @@ _RANGES: dict[str, Callable[[], Ranges]] = {
     "factors": lambda: _simclr_ranges(0.6, 1.4, 0.1) | _further_ranges(),
     "channels": _channels_ranges,
 }
-SPACES = (*_RANGES, "randaugment", "trivialaugment")
+SPACES = (*_RANGES, *_BINS)
+
+
+def has_bins(name: str) -> bool:
+    """Whether a space has torchvision's bins for levels, rather than as many levels as are asked for."""
+    return name in _BINS
 
 
 def standard_space(channels: int, dtype: PixelType) -> str:
@@ -221,14 +251,14 @@ def space(name: str, levels: int | None = None) -> Space:
 @functools.cache
 def _space(name: str, levels: int | None, table: tuple[tuple[str, Op], ...]) -> Space:
     """`table` is the present content of OPS: a space is built anew when an operation was added."""
-    if name in ("randaugment", "trivialaugment"):
-        if levels not in (None, 61):
-            raise CoviewsError(f"the space {name!r} has 61 levels: 31 bins of either sign, not {levels}")
-        if name == "randaugment":
-            ends = {"shear": 0.3, "translate": 150.0 / 331.0, "rotate": 30.0, "enhance": 0.9}
-            return _signed_bins(name, "Shift", ends, posterize=4)
-        ends = {"shear": 0.99, "translate": 32.0, "rotate": 135.0, "enhance": 0.99}
-        return _signed_bins(name, "Move", ends, posterize=6)
+    if name in _BINS:
+        binned = _signed_bins(name, _BINS[name])
+        if levels not in (None, binned.levels):
+            bins = _BINS[name].count
+            raise CoviewsError(
+                f"the space {name!r} has {binned.levels} levels: {bins} bins of either sign, not {levels}"
+            )
+        return binned
     if levels is not None and not (isinstance(levels, int) and 2 <= levels <= MOST):
         raise CoviewsError(f"a space needs 2 to {MOST} levels, not {levels!r}")
     if name not in _RANGES:

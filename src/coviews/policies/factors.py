@@ -196,6 +196,7 @@ RECIPE = Family()
 # families with a name
 FAMILIES: dict[str, Family] = {
     "recipe": RECIPE,
+    "recipe-keep": replace(RECIPE, keep=True),
     "cropflip": Family(light=False, colour=False, grey=False),
 }
 
@@ -221,6 +222,12 @@ def family(text: str) -> Family:
 def is_family(text: str) -> bool:
     """Whether the text names a family: by name, as a line of factors, or as a YAML file."""
     return text in FAMILIES or text.endswith((".yaml", ".yml")) or "," in text or text.split(" ")[0] == "crop"
+
+
+def views_title(text: str) -> str:
+    """What views are called in a text: by the name of a family, if the line is one's, or by the line itself."""
+    known = {some.text: name for name, some in FAMILIES.items()}
+    return f"'{text}' views" if "," in text and text not in known else f"{known.get(text, text)} views"
 
 
 def named_family(text: str) -> Family:

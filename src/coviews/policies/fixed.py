@@ -11,9 +11,10 @@ import numpy as np
 from coviews.boundary.schema import Name, Probability, Schema
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.operations import PixelType
-from coviews.ops.space import FINE, STANDARD, Space, space
+from coviews.ops.space import FINE, STANDARD, Space, has_bins, space
 from coviews.policies.factors import FamilySource, family
 from coviews.policies.files import Steps, Views
+from coviews.policies.published import AutoAugment
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
 
@@ -85,8 +86,7 @@ class SimCLRRecipe:
 # Their docstrings are the docs' table of view sources.
 def _random(views: int = 2, steps: int = 2, space_name: str = STANDARD) -> ViewSource:
     """The paper's baseline: two operations, uniform, of any strength (steps of a thousandth), always applied."""
-    binned = space_name in ("randaugment", "trivialaugment")  # these have levels of their own
-    return Uniform(space(space_name, levels=None if binned else FINE), steps, 1.0, views)
+    return Uniform(space(space_name, levels=None if has_bins(space_name) else FINE), steps, 1.0, views)
 
 
 def _uniform(views: int = 2, steps: int = 2, p: float = 0.8, space_name: str = STANDARD) -> ViewSource:
@@ -112,6 +112,24 @@ def _trivialaugment(views: int = 2) -> ViewSource:
     return Binned(space("trivialaugment"), 1, None, views)
 
 
+def _autoaugment_cifar10(views: int = 2) -> ViewSource:
+    """The policy that AutoAugment's authors published for CIFAR-10: one of 25 pairs of operations.
+
+    The same bytes as torchvision's `AutoAugment` on Pillow images.
+    """
+    return AutoAugment("cifar10", views)
+
+
+def _autoaugment_svhn(views: int = 2) -> ViewSource:
+    """The same for SVHN, house numbers."""
+    return AutoAugment("svhn", views)
+
+
+def _autoaugment_imagenet(views: int = 2) -> ViewSource:
+    """The same for ImageNet."""
+    return AutoAugment("imagenet", views)
+
+
 def _simclr(views: int = 2, jitter: float = 0.8, grey: float = 0.2) -> ViewSource:
     """The hand-tuned recipe: with probability 0.8 colour jitter (four changes in any order), with 0.2 grey."""
     return SimCLRRecipe(views, jitter, grey)
@@ -122,6 +140,9 @@ FIXED: dict[str, Callable[..., ViewSource]] = {
     "uniform": _uniform,
     "randaugment": _randaugment,
     "trivialaugment": _trivialaugment,
+    "autoaugment:cifar10": _autoaugment_cifar10,
+    "autoaugment:svhn": _autoaugment_svhn,
+    "autoaugment:imagenet": _autoaugment_imagenet,
     "simclr": _simclr,
 }
 
@@ -161,6 +182,11 @@ def takes_option(name: str, option: str) -> bool:
     return name in FIXED and option in inspect.signature(FIXED[name]).parameters
 
 
+def source_space(name: str) -> str:
+    """The name of the space that a fixed view source draws from where no other is chosen."""
+    return view_source(name).sample(1, np.random.default_rng(0)).space.name
+
+
 def fitted_source(source: ViewSource, channels: int, dtype: PixelType) -> ViewSource:
     """A view source for images of this many channels and this type: a fixed one without operations that do not fit.
 
@@ -181,9 +207,10 @@ def fitted_source(source: ViewSource, channels: int, dtype: PixelType) -> ViewSo
 
 
 def operations_left_out(source: ViewSource, fitted: ViewSource) -> list[str]:
-    """The operations that `fitted_source` left out."""
-    before, after = (some.sample(1, np.random.default_rng(0)).space.ops for some in (source, fitted))
-    return [op for op in before if op not in after]
+    """The operations that `fitted_source` left out, of those that the source draws."""
+    drawn = source.sample(_DRAWN, np.random.default_rng(0))
+    after = fitted.sample(1, np.random.default_rng(0)).space.ops
+    return [drawn.space.ops[i] for i in np.unique(drawn.ops) if drawn.space.ops[i] not in after]
 
 
 def _check_option(name: str, value: object) -> None:
@@ -195,8 +222,12 @@ def _check_option(name: str, value: object) -> None:
 
 # ------------------------------------------------------------------------- as plain JSON, without their space
 
-_KINDS: dict[str, type] = {"uniform": Uniform, "binned": Binned, "simclr": SimCLRRecipe}
+_KINDS: dict[str, type] = {
+    "uniform": Uniform, "binned": Binned, "autoaugment": AutoAugment, "simclr": SimCLRRecipe
+}  # fmt: skip
+_LEVELS = {"binned": 61, "autoaugment": 19}  # of the space that a kind needs
 _FAMILY = "family"
+_DRAWN = 256  # subpolicies that show which operations a source draws
 
 
 class SourceDescription(Schema):
@@ -209,6 +240,7 @@ class SourceDescription(Schema):
     magnitude: Annotated[int, msgspec.Meta(ge=0, le=30)] | msgspec.UnsetType | None = msgspec.UNSET
     jitter: Probability | msgspec.UnsetType = msgspec.UNSET
     grey: Probability | msgspec.UnsetType = msgspec.UNSET
+    dataset: Name | msgspec.UnsetType = msgspec.UNSET
     family: Name | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -230,8 +262,8 @@ def read_source(description: SourceDescription, space: Space) -> ViewSource:
     name = description.source
     if name not in (*_KINDS, _FAMILY):
         raise unknown("kind of view source", name, [*_KINDS, _FAMILY])
-    if name == "binned" and space.levels != 61:
-        raise CoviewsError(f"a magnitude is one of 61 levels, not of {space.levels}")
+    if space.levels != _LEVELS.get(name, space.levels):
+        raise CoviewsError(f"a magnitude is one of {_LEVELS[name]} levels, not of {space.levels}")
     given = {k: v for k, v in msgspec.structs.asdict(description).items() if k != "source" and v is not msgspec.UNSET}
     own = {"family", "views"} if name == _FAMILY else {f.name for f in fields(_KINDS[name])} - {"space"}
     if wrong := own ^ given.keys():

@@ -19,6 +19,7 @@ from coviews.ops.plan import Plan, Size
 from coviews.ops.space import Space
 from coviews.policies.factors import FACTORS, Family, FamilySource, locked, with_locks
 from coviews.policies.fixed import Binned, SimCLRRecipe, Uniform
+from coviews.policies.published import AutoAugment
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
 # the choices of a placement that belong to a factor, and the value of each that changes nothing
@@ -27,6 +28,7 @@ PLACED: dict[str, dict[str, Any]] = {
     "mirror": {"flip": 0.0},
     "turns": {"flip_vertical": 0.0, "quarter_turns": 0.0},
 }
+COLOUR_ONLY = tuple(name for name, op in OPS.items() if op.needs_rgb and not op.variant_of)
 _CLOSE = 1e-9  # a range that is not longer than this is empty
 
 
@@ -80,8 +82,9 @@ class Limits:
             return replace(source, family=with_locks(source.family, self.locks), space=self.space(source.space))
         if isinstance(source, Uniform | SimCLRRecipe):
             limited: Any = replace(source, space=self.space(source.space))
-        elif isinstance(source, Binned):
-            limited = replace(source, space=self.space(source.space, clip=source.magnitude is not None))
+        elif isinstance(source, Binned | AutoAugment):
+            chosen = isinstance(source, AutoAugment) or source.magnitude is not None  # the magnitude is not drawn
+            limited = replace(source, space=self.space(source.space, clip=chosen))
         else:
             limited = Limited(source, self)
         if set(limited.space.ops) == {"Identity"}:
@@ -183,6 +186,13 @@ def view_limits(
         raise CoviewsError("Identity changes nothing: leave it out of --forbid")
     variants = {name for name, row in OPS.items() if row.variant_of in named}
     return Limits(locks, frozenset(off | named | variants), _caps(cap))
+
+
+def forbid_colour(forbid: str | None) -> str:
+    """The text of --forbid with the operations that change only colours, which do nothing to grey images."""
+    named = _parts(forbid)
+    known = {name.lower() for name in named}
+    return ",".join([*named, *(op for op in COLOUR_ONLY if op.lower() not in known)])
 
 
 def _caps(text: str | None) -> dict[str, float]:

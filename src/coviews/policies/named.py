@@ -2,8 +2,9 @@
 
 from typing import Unpack
 
-from coviews.policies.factors import is_family, named_family
-from coviews.policies.fixed import ViewSourceKeywords, view_source
+from coviews.errors import unknown
+from coviews.policies.factors import FAMILIES, is_family, named_family
+from coviews.policies.fixed import FIXED, ViewSourceKeywords, view_source
 from coviews.policies.learned import load_policy
 from coviews.policies.subpolicy import ViewSource
 
@@ -12,4 +13,8 @@ def named_source(text: str, **options: Unpack[ViewSourceKeywords]) -> ViewSource
     """A view source by name (with its options), as a family of views, or from the file of a policy or a family."""
     if is_family(text):
         return named_family(text).source()
-    return load_policy(text) if text.endswith(".safetensors") else view_source(text, **options)
+    if text.endswith(".safetensors"):
+        return load_policy(text)
+    if text not in FIXED:
+        raise unknown("view source", text, [*FAMILIES, *FIXED])
+    return view_source(text, **options)

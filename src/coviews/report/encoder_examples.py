@@ -146,7 +146,7 @@ def _pairs(
 ) -> PairExamples:
     sample = images.subset(generator.permutation(len(images))[:PAIRS])
     source_name, source = newest_source(run, settings, images)
-    views, plan = make_pairs(sample.images, source, settings, images.mean, generator)  # (n, 2, H, W, C)
+    views, plan = make_pairs(run.path, sample.images, source, settings, images.mean, generator)  # (n, 2, H, W, C)
     scores, chance = _scores(views, model)
     count = len(scores)
     if count < 2:
@@ -166,7 +166,8 @@ def _pairs(
         for i, index in enumerate(indices)
     ]
     encoder = "final encoder" if run.finished else "encoder as it is in the last checkpoint"
-    about = f"{count} pairs of views by {source_name}, cropped and flipped as in training, scored by the {encoder}. "
+    about = source_name if " views" in source_name else f"views by {source_name}"
+    about = f"{count} pairs of {about}, cropped and flipped as in training, scored by the {encoder}. "
     if model.method is not None:
         about += (
             f"The loss says how hard it is to tell a view's partner from all others: half of the pairs are below "

@@ -4,6 +4,7 @@ import base64
 import io
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,12 @@ from coviews.data.load import ImageSet, load_images
 from coviews.data.shown_channels import Shown, shown_channels, shown_text
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
+from coviews.ops.images import value_limit
 from coviews.ops.plan import Plan
 from coviews.ops.view_settings import outside_colour
 from coviews.pictures.drawing import as_picture
 from coviews.pictures.view_sheet import view_steps
+from coviews.policies.factors import views_title
 from coviews.policies.fixed import fitted_source
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import ViewSource
@@ -28,6 +31,7 @@ _SIDE = 160  # the largest side of a picture on the page
 _LOADED = 64  # images of which some are shown
 _LARGEST = 2**24  # pixels of an image that is shown
 _PIXELS = 4 * _LARGEST  # of all images that are loaded
+_BATCH = 32  # views that pass a viewmaker at once
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def make_gallery(run: RunRecord, count: int = 6, seed: int = 0, images: ImageSet
         names, channels = captions(shown), shown_channels(settings.show_channels, shown.images.shape[3])
         pairs = []  # of each source, for each image
         for source in sources.values():
-            views, plan = make_pairs(shown.images, source, settings, loaded.mean, generator)
+            views, plan = make_pairs(run.path, shown.images, source, settings, loaded.mean, generator)
             pairs.append(pair_pictures(views, plan, channels))
     except (CoviewsError, OSError) as error:
         return Gallery([], [], f"No images are shown: {str(error).splitlines()[0]}")
@@ -125,18 +129,39 @@ def newest_source(run: RunRecord, settings: PretrainSettings, images: ImageSet) 
 
 
 def make_pairs(
+    folder: Path,
     images: NDArray[Any],
     source: ViewSource,
     settings: PretrainSettings,
     fill: tuple[int, ...],
     generator: np.random.Generator,
 ) -> tuple[NDArray[Any], Plan]:
-    """The first two views of each image, as in the run (N, 2, H, W, C), and what was done to them."""
+    """The first two views of each image, as in the run of this folder (N, 2, H, W, C), and what was done to them."""
     height, width = images.shape[1:3]
     plan = Plan.draw(source, len(images), (height, width), generator, settings.placement).of_views(0, 2)
     if settings.view_sizes:
         plan = plan.at_size(settings.view_sizes[0])
-    return make_views(images, plan, fill=fill, outside=outside_colour(images, settings.fill)), plan
+    views = make_views(images, plan, fill=fill, outside=outside_colour(images, settings.fill))
+    if settings.views == "viewmaker":
+        views = _changed_by_viewmaker(folder, views, int(generator.integers(2**63)))
+    return views, plan
+
+
+def _changed_by_viewmaker(folder: Path, views: NDArray[Any], seed: int) -> NDArray[Any]:
+    """The views (N, V, H, W, C) with what the run's viewmaker adds to them."""
+    import torch
+
+    from coviews.methods.viewmaker import load_viewmaker
+
+    viewmaker, most = load_viewmaker(folder), value_limit(views)
+    flat = views.reshape(-1, *views.shape[2:4], viewmaker.channels)
+    parts = []
+    with torch.no_grad():
+        noise = torch.Generator().manual_seed(seed)
+        for start in range(0, len(flat), _BATCH):
+            pixels = torch.from_numpy(flat[start : start + _BATCH].astype(np.float32) / most).permute(0, 3, 1, 2)
+            parts.append(viewmaker(pixels, noise).permute(0, 2, 3, 1).numpy())
+    return np.rint(np.concatenate(parts) * most).astype(views.dtype).reshape(views.shape)
 
 
 def pair_pictures(views: NDArray[Any], plan: Plan, shown: Shown | None = None) -> list[list[Picture]]:
@@ -167,9 +192,10 @@ def _sources(run: RunRecord, settings: PretrainSettings, images: ImageSet) -> di
         return {f"policy of epoch {epoch}": run.policies[epoch] for epoch in shown}
     if settings.views.endswith(".safetensors"):
         return {"views of the policy that was given": settings.named_source(settings.views)}
-    hard, name = settings.views == "hardviews", settings.base_views
+    name = settings.base_views
     source = fitted_source(settings.named_source(name), channels, pixels)
-    return {f"{name} views{', of which hardviews chooses' if hard else ''}": source}
+    more = {"hardviews": ", of which hardviews chooses", "viewmaker": ", changed by the viewmaker"}
+    return {f"{views_title(name)}{more.get(settings.views, '')}": source}
 
 
 def picture(pixels: NDArray[Any], words: str, shown: Shown | None = None) -> Picture:

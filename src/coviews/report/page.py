@@ -56,7 +56,10 @@ def run_page(
     evaluation, confusion = evaluation_parts(run)
     sections: list[Section] = []
     if training:
-        about = "The contrastive loss depends on how hard the views are: it may rise when a policy gets harder."
+        more = (
+            "it may rise when a policy gets harder" if run.policies else "compare it only between runs of equal views"
+        )
+        about = f"The contrastive loss depends on how hard the views are: {more}."
         sections.append(Section("training", "Training", "Training", charts_html(training), about))
     if frames:
         sections.append(_policies_section(run, policies, queues, frames))
@@ -169,8 +172,8 @@ def _policies_section(run: RunRecord, policies: list[Chart], queues: list[Chart]
 
 def _gallery_section(run: RunRecord, images: ImageSet | None) -> Section:
     about = (
-        "Some of the images, and the views that the policies make of them. The steps are listed in the order in which "
-        "they are applied; a random crop and flip follow where the run has them."
+        "Some of the images, with views made as in training. Below a view is what was done to it, in this order; "
+        "crop: left, top, right and bottom, in pixels."
     )
     gallery = make_gallery(run, images=images)
     if gallery.note:

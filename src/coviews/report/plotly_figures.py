@@ -17,6 +17,7 @@ _ON_BLACK = {PALETTE[0]: "#3b94d9", PALETTE[4]: "#F0E442", _BARS[1]: "#b5dcf3"}
 DIVERGING = ((0.0, "#8c510a"), (0.25, "#d8b365"), (0.5, "#f2f2f2"), (0.75, "#67a9cf"), (1.0, "#01478b"))
 # the same on black, with a dark middle
 _DIVERGING_DARK = ((0.0, "#f5b95f"), (0.25, "#a06a25"), (0.5, "#2a3139"), (0.75, "#39749f"), (1.0, "#8bd0ff"))
+_FEW_EPOCHS = 8  # up to which every epoch has a tick
 _LEGEND = 10  # with more lines the chart is higher; with twice as many it has no legend
 
 
@@ -84,7 +85,10 @@ def _lines(chart: LineChart) -> dict[str, Any]:
         )
     y: dict[str, Any] = {"title": {"text": chart.y_title}, "automargin": True}
     y |= {"tickformat": ".0%", "rangemode": "tozero"} if chart.percent else {}
-    layout: dict[str, Any] = {"xaxis": {"title": {"text": chart.x_title}, "automargin": True}, "yaxis": y}
+    x: dict[str, Any] = {"title": {"text": chart.x_title}, "automargin": True}
+    if chart.x_title == "epoch" and max((v for line in chart.lines for v in line.x), default=0) <= _FEW_EPOCHS:
+        x["dtick"] = 1  # no half epochs
+    layout: dict[str, Any] = {"xaxis": x, "yaxis": y}
     # many lines need room
     layout["height"] = 340 if len(chart.lines) <= _LEGEND else 494
     return {"data": traces, "layout": layout}

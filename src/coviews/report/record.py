@@ -22,6 +22,7 @@ from coviews.searching.measures import SearchMeasure
 Record = dict[str, Any]
 
 _MOST = 80  # policies that are shown: more cannot be told apart in a chart, and each takes a moment
+_MOST_READ = 1000  # policies that are read, the newest
 CHECK = "check.json"  # what `coviews check` found, in the run's folder
 _KINDS = ("start", "look", "epoch", "search", "warning")
 
@@ -207,7 +208,8 @@ def _read_lines(path: Path, missing: list[str], *, optional: bool = False) -> li
 
 def _read_policies(folder: Path, missing: list[str]) -> dict[int, AnyPolicy]:
     policies = {}
-    for path in sorted(folder.glob("[0-9]*.safetensors")):
+    paths = sorted(folder.glob("[0-9]*.safetensors"))
+    for path in paths if len(paths) <= _MOST_READ else paths[-_MOST_READ:]:
         try:
             policies[int(path.stem)] = load_policy(path)
         except (CoviewsError, ValueError) as error:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coviews.evaluation.measures import MAIN, MEASURES
+from coviews.policies.factors import views_title
 from coviews.report.policy_charts import clear_preferences, crop_preferences, learned_text
 from coviews.report.record import RunRecord, number
 
@@ -30,7 +31,7 @@ def sentence(run: RunRecord) -> str:
     method = config.get("method", "An encoder")
     method = method.get("name", "An encoder") if isinstance(method, dict) else method
     model = f"{method} on {config.get('encoder', 'an unknown encoder')}"
-    return f"{model}, trained on {data} with {config.get('views', 'unknown')} views: {done}{time}.{state}"
+    return f"{model}, trained on {data} with {views_title(str(config.get('views', 'unknown')))}: {done}{time}.{state}"
 
 
 def facts(run: RunRecord) -> list[Fact]:
@@ -117,7 +118,7 @@ def _time(run: RunRecord) -> Fact | None:
     count = len(run.of_kind("search"))
     share = searching / spent
     percent = f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"
-    note = f"{percent} of it in {count} search{'es' if count > 1 else ''}" if count else "no search"
+    note = f"{percent} of it in {count} search{'es' if count > 1 else ''}" if count else ""
     return Fact("Time", duration_in_words(spent), note)
 
 

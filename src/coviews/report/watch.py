@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
         """The page, or its version."""
         port = self.server.server_address[1]
         # a foreign page whose host name was made to point here sends another Host
-        allowed = self.headers.get("Host") in (f"127.0.0.1:{port}", f"localhost:{port}")
+        allowed = self.headers.get_all("Host") in ([f"127.0.0.1:{port}"], [f"localhost:{port}"])
         if not allowed or self.path not in ("/", "/version"):
             self.send_error(403 if not allowed else 404)
             return

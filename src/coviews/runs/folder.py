@@ -1,15 +1,17 @@
 """The run directory: settings, metrics, checkpoints, policies; whole after a kill at any moment."""
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
 import torch
 
-from coviews.boundary.checkpoints import is_plain_tensor, read_pickled
+from coviews.boundary.checkpoints import check_plain, read_pickled
 from coviews.boundary.json_text import json_lines
 from coviews.boundary.schema import Count, OpenSchema, Positive, checked
 from coviews.errors import CoviewsError
@@ -22,7 +24,8 @@ from coviews.runs.settings_file import read_settings, settings_yaml
 FORMAT = 3  # of the checkpoint; goes up when one version would misread another's
 # all that a run writes: what --overwrite may delete
 _OURS = ("config.yaml", "metrics.jsonl", "broken.txt", "checkpoints", "policies", "tensorboard", "encoder.safetensors",
-         "report.html", "check.json", "evaluations.jsonl", ".evaluations.jsonl.lock", ".lock")  # fmt: skip
+         "viewmaker.safetensors", "report.html", "check.json", "evaluations.jsonl", ".evaluations.jsonl.lock",
+         ".lock")  # fmt: skip
 CHOICE = "choice"  # what `pretrain --views choose` writes there before the run begins; it stays
 
 
@@ -45,6 +48,9 @@ class _Checkpoint(OpenSchema):
     optimizer: dict[str, Any]
     precision: dict[str, Any]
     search: dict[str, Any]
+    looks: dict[str, Any] = msgspec.field(default_factory=dict)
+    keeping: dict[str, Any] = msgspec.field(default_factory=dict)
+    hard_views: dict[str, Any] = msgspec.field(name="hard views", default_factory=dict)
 
 
 class Run:
@@ -82,10 +88,15 @@ class Run:
 
     def close(self) -> None:
         """Let go of the folder."""
-        for file in (self._metrics, self._lock):
-            if file is not None:
-                file.close()
+        metrics, lock = self._metrics, self._lock
         self._metrics = self._lock = None
+        try:
+            if metrics is not None:
+                with writing(self.path / "metrics.jsonl"):  # what a full disk did not take is tried once more
+                    metrics.close()
+        finally:
+            if lock is not None:
+                lock.close()
 
     @property
     def settings(self) -> PretrainSettings:
@@ -101,6 +112,11 @@ class Run:
     def encoder(self) -> Path:
         """The encoder's file."""
         return self.path / "encoder.safetensors"
+
+    @property
+    def viewmaker(self) -> Path:
+        """The network that made the views, once the run is finished, if it has one."""
+        return self.path / "viewmaker.safetensors"
 
     # ---------------------------------------------------------------------------------------------- metrics
 
@@ -220,16 +236,19 @@ def torch_writer(content: Any) -> Callable[[BinaryIO], None]:
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """A checkpoint, if it is whole and of this format."""
     state = read_pickled(path, "checkpoint")
-    if not isinstance(state, dict) or "format" not in state:
+    if not isinstance(state, dict) or type(state.get("format")) is not int:
         raise CoviewsError(f"the checkpoint {path} is damaged: it holds no run")
+    check_plain(state, f"the checkpoint {path}")
     if state["format"] == 2 and "table" in state:  # of version 0.1.0
         state |= {"format": FORMAT, "search": state.pop("table") or {}}
     if state["format"] != FORMAT:
         raise CoviewsError(
             f"the checkpoint {path} has the format {state['format']!r}, and this version of coviews reads {FORMAT}"
         )
-    plain = {k: v for k, v in state.items() if k in _Checkpoint.__struct_fields__}
+    plain = {k: v for k, v in state.items() if k in _Checkpoint.__struct_encode_fields__}
     checked(plain, _Checkpoint, f"the checkpoint {path}")
-    if not all(isinstance(k, str) and is_plain_tensor(v) for k, v in state["method"].items()):
-        raise CoviewsError(f"the checkpoint {path} is wrong: its weights are not names with plain tensors")
+    if not all(isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in state["method"].items()):
+        raise CoviewsError(f"the checkpoint {path} is wrong: its weights are not names with tensors")
+    if not all(0 <= spent < math.inf for spent in state["seconds"].values()):
+        raise CoviewsError(f"the checkpoint {path} is wrong: it has times that are not finite")
     return state

@@ -1,10 +1,12 @@
-"""Named settings: the paper's, and the demonstration."""
+"""Named settings: the paper's, those of systems that it names, and the demonstration."""
 
 from coviews.errors import unknown
 from coviews.methods.moco import MoCoSettings
 from coviews.methods.simclr import SimCLRSettings
+from coviews.policies.network import NetworkSettings
 from coviews.runs.settings import PretrainSettings
 from coviews.searching.ppo import PPOSettings
+from coviews.searching.reward import BoundedReward
 
 _PAPER = PretrainSettings(
     views="coviews",
@@ -42,6 +44,40 @@ PRESETS: dict[str, PretrainSettings] = {
     ),
     "paper-moco-65536": _PAPER.replaced(
         data="cifar10", test_data="cifar10:test", method=MoCoSettings(bank=65536, momentum=0.99), epochs=200
+    ),
+    # Tamkin et al., Viewmaker Networks, ICLR 2021
+    "viewmaker-cifar10": PretrainSettings(
+        data="cifar10",
+        test_data="cifar10:test",
+        views="viewmaker",
+        method=SimCLRSettings(temperature=0.07),
+        epochs=200,
+        batch_size=256,
+        lr=0.03,
+        weight_decay=1e-4,
+    ),
+    # Zhang et al., Adversarial AutoAugment, ICLR 2020: the policy gets one step of REINFORCE an epoch, without a bound
+    "adversarial-autoaugment": PretrainSettings(
+        views="indepviews",
+        space="autoaugment",
+        warmup_epochs=1,
+        queue_size=1,
+        search=PPOSettings(
+            reward=BoundedReward("none"),
+            every=1,
+            warm_start=True,
+            iterations=1,
+            samples=8,
+            epochs=1,
+            minibatch=8,
+            images_each=64,
+            steps=2,
+            p=1.0,
+            learning_rate=3.5e-4,
+            entropy=1e-5,
+            reference="current",
+            network=NetworkSettings(hidden=100, embedding=32),
+        ),
     ),
 }
 

@@ -11,28 +11,27 @@ from coviews.console.option_types import SettingsKeywords
 from coviews.console.options import Int, Number, Text
 from coviews.data.formats import data_help
 from coviews.data.levels import MAX_PIXELS
-from coviews.errors import CoviewsError, unknown
+from coviews.errors import CoviewsError
 from coviews.methods.keeping import KEEP_WEIGHT, KeepSettings
 from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
+from coviews.methods.viewmaker import BUDGET
 from coviews.ops.operations import PixelType
 from coviews.ops.placement import Placement
 from coviews.ops.space import STANDARD, standard_space
-from coviews.policies.factors import FAMILIES, OPERATIONS, RECIPE, Family, is_family, named_family, with_locks
-from coviews.policies.fixed import FIXED, ViewSourceKeywords, takes_option, view_source
+from coviews.policies.factors import OPERATIONS, Family, with_locks
+from coviews.policies.fixed import FIXED, ViewSourceKeywords, source_space, takes_option, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.leaves import changed_leaves, differing_leaves
 from coviews.runs.settings_checks import OPTIMIZERS, check_choices, check_limits, check_names, check_numbers
+from coviews.runs.view_names import DEFAULT_VIEWS, MADE_FROM, VIEWS, check_view_name, view_family
 from coviews.searching.loss_table import TableSettings
 from coviews.searching.settings import SearchSettings
 
 LOCAL_AREA = (0.05, 0.4)  # the least and largest area of a local view
 LEAST_LOCAL = 8  # pixels a side, where the size of local views is not given
-VIEWS = (*FIXED, "hardviews", *COOPERATIVE)
-DEFAULT_VIEWS = "recipe"  # the best on average without labels, see docs/results.md
-CHOOSE = "choose"  # views that `coviews pretrain` chooses before it trains
 AUTO = "auto"  # a precision that the machine decides on which the run starts
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
 # the choices of a placement, and what the options for them are called
@@ -101,11 +100,14 @@ class PretrainSettings:
     .safetensors), or the name of the encoder for its published weights (with --download)."""
 
     views: str = DEFAULT_VIEWS
-    """How views are made: a family (recipe, cropflip, a line such as 'crop small, mirror, light', or a .yaml file that
-    coviews choose wrote), choose (find a family first), coviews or indepviews (learned), hardviews, random, uniform,
-    randaugment, trivialaugment, simclr, or the file of a learned policy (.safetensors)."""
+    """How views are made: a family (recipe, recipe-keep, cropflip, a line such as 'crop small, mirror, light', or the
+    .yaml file of coviews choose), choose or selfrandaugment (find views first), coviews or indepviews (learned),
+    hardviews, random, uniform, randaugment, trivialaugment, autoaugment:cifar10 (or svhn, imagenet), simclr, viewmaker
+    (learned perturbations), or the file of a learned policy (.safetensors)."""
     magnitude: int = 9
     """RandAugment's, 0 to 30."""
+    randaugment_steps: int = 2
+    """How many operations in a row RandAugment applies."""
     hard_source: str = "simclr"
     """hardviews chooses among views of this source: a fixed one, or a family of views, named as for --views."""
     hard_views: int = 4
@@ -114,6 +116,12 @@ class PretrainSettings:
     """How many views of an image are drawn; --hard-views of them, with the hardest crops, are made. 0 for no choice."""
     hard_scale: float = 1.0
     """The share of their resolution at which views are compared by the encoder, such as 0.5: a quarter of its work."""
+    viewmaker_source: str = "crop whole"
+    """viewmaker changes views of this source, named as for --hard-source; by default whole images."""
+    viewmaker_budget: float = BUDGET
+    """How much viewmaker changes a value of an image on average, at most, as a share of its range."""
+    viewmaker_lr: float = 1e-3
+    """The learning rate of the viewmaker's network, by Adam; 0 for one that does not learn."""
     crop: Text = None
     """How views are cropped: random, joint (the areas of the two crops differ more) or none; by default as --views."""
     crop_area: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH")] = None
@@ -177,7 +185,8 @@ class PretrainSettings:
     """The newest policy's share (before normalisation); each older one has 1 - p of the one after it."""
     space: str | None = None
     """The operations of learned, uniform and random views: all (the default; channels for images that are not 8-bit
-    grey or colour), autoaugment (the paper's), simclr, simclr-wide, randaugment or trivialaugment."""
+    grey or colour), autoaugment (the paper's), autoaugment-bins, simclr, simclr-wide, randaugment or
+    trivialaugment."""
     search: SearchSettings = field(default_factory=TableSettings)
 
     knn_every: int = 10
@@ -209,10 +218,7 @@ class PretrainSettings:
 
     def __post_init__(self) -> None:
         check_names(self)
-        if self.views not in VIEWS and not self.views.endswith(".safetensors"):
-            if not is_family(self.views) and self.views != CHOOSE:
-                raise unknown("view source", self.views, [*VIEWS, *FAMILIES, CHOOSE])
-            _family(self.views)
+        check_view_name(self.views)
         check_numbers(self)
         check_choices(self)
         self.keeping  # noqa: B018 - it is checked when made
@@ -248,7 +254,7 @@ class PretrainSettings:
         """The space of learned, uniform and random views: the prior's own, if it has one."""
         if self._takes_space:
             return self.space or STANDARD
-        return self.search.first_source if self.family is None else OPERATIONS
+        return source_space(self.search.first_source) if self.family is None else OPERATIONS
 
     @property
     def warmup(self) -> int:
@@ -286,14 +292,15 @@ class PretrainSettings:
         """The family of the views, or of those that others are chosen from or depart from, if there is one."""
         if self.base_views in VIEWS or self.base_views.endswith(".safetensors"):
             return None
-        return with_locks(_family(self.base_views), self.limits.locks)
+        return with_locks(view_family(self.base_views), self.limits.locks)
 
     @property
     def base_views(self) -> str:
         """The views before any are learned or chosen."""
         if self.learns_views:
             return self.search.first_source
-        return self.hard_source if self.views == "hardviews" else self.views
+        name = MADE_FROM.get(self.views)
+        return self.views if name is None else getattr(self, name)
 
     @property
     def view_sizes(self) -> tuple[tuple[int, int], ...]:
@@ -339,13 +346,13 @@ class PretrainSettings:
         if name.endswith(".safetensors"):
             return self.limits.source(load_policy(name))
         if name not in FIXED:
-            return self.limits.source(_family(name).source(options.get("views", 2)))
+            return self.limits.source(view_family(name).source(options.get("views", 2)))
         if takes_option(name, "space_name"):
             options["steps"], options["space_name"] = self.search.steps, self.space_name
         if takes_option(name, "p"):
             options["p"] = self.search.p
         if takes_option(name, "magnitude"):
-            options["magnitude"] = self.magnitude
+            options = {"steps": self.randaugment_steps, "magnitude": self.magnitude, **options}
         return self.limits.source(view_source(name, **options))
 
     def searches_at(self, epoch: int) -> bool:
@@ -381,14 +388,9 @@ class PretrainSettings:
             if self.learns_views:
                 named = {"search": dataclasses.replace(self.search, **prior)}
             else:
-                named = {"hard_source" if self.views == "hardviews" else "views": family.text}
+                named = {MADE_FROM.get(self.views, "views"): family.text}
         return dataclasses.replace(
             self, space=self.space_name, crop=p.crop, crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical,
             quarter_turns=p.quarter_turns, warmup_epochs=self.warmup, keep=self.keeping.weight, lr=self.base_lr,
             weight_decay=self.base_decay, **named,
         )  # fmt: skip
-
-
-def _family(name: str) -> Family:
-    """A family by name; the recipe stands in for views that are still to be chosen."""
-    return RECIPE if name == CHOOSE else named_family(name)

@@ -13,6 +13,7 @@ from coviews.ops.placement import AREA, CROPS
 from coviews.ops.space import SPACES
 from coviews.ops.view_settings import OUTSIDE
 from coviews.policies.factors import FAMILIES, is_family, named_family
+from coviews.policies.files import MOST_STEPS
 from coviews.policies.fixed import FIXED, takes_option
 from coviews.searching.known import SEARCHES
 from coviews.searching.settings import SearchSettings
@@ -45,6 +46,7 @@ _RANGES = {
     "subset_seed": (0, 2**63 - 1), "magnitude": (0, 30), "size": (1, LARGEST), "threads": (1, 4096),
     "view_size": (1, LARGEST), "views_global": (1, 64), "views_local": (0, 64), "local_size": (1, LARGEST),
     "max_pixels": (1, 10**10), "max_side": (1, LARGEST), "accumulate": (1, _MANY),
+    "randaugment_steps": (1, MOST_STEPS),
 }  # fmt: skip
 _LARGEST_LR = 1e4
 _LARGEST_DECAY = 1e4
@@ -97,21 +99,28 @@ def check_numbers(settings: "PretrainSettings") -> None:
 
 
 def check_choices(settings: "PretrainSettings") -> None:
-    """An error for views, hard views or a search that do not go with the other choices."""
+    """An error for views, hard views, a viewmaker or a search that do not go with the other choices."""
     _check_views(settings)
     _check_hard_views(settings)
+    _check_viewmaker(settings)
     if settings.learns_views:
         _check_search(settings)
 
 
 def _check_views(settings: "PretrainSettings") -> None:
-    """An error for numbers of views that the views or the method cannot have."""
+    """An error for views, or numbers of them, that the views or the method cannot have."""
+    placement = settings.placement
+    if settings.method.needs_upright_views and (placement.flip_vertical or placement.quarter_turns):
+        raise CoviewsError(
+            f"{settings.method.name} learns where up is, and --flip-vertical, --quarter-turns or --views turn the "
+            "views: give --flip-vertical 0 --quarter-turns 0, or another --method"
+        )
     if (settings.views_global, settings.views_local) == (2, 0):
         return
     if settings.view_count < 2:
         raise CoviewsError("there must be two views of each image or more: raise --views-global or --views-local")
     pairs_only = settings.learns_views or settings.views == "hardviews"
-    if pairs_only or (settings.views not in FIXED and settings.family is None):
+    if pairs_only or (settings.base_views not in FIXED and settings.family is None):
         learned = "hardviews chooses" if settings.views == "hardviews" else "learned views are"
         raise CoviewsError(
             f"{learned} pairs: use --views {', '.join(FIXED)}, or leave out --views-global and --views-local"
@@ -139,10 +148,7 @@ def check_limits(settings: "PretrainSettings", placement: Iterable[str]) -> None
 
 def _check_hard_views(settings: "PretrainSettings") -> None:
     """An error for hard views that cannot be chosen."""
-    if settings.hard_source not in FIXED:
-        if not is_family(settings.hard_source):
-            raise unknown("view source for hard_source", settings.hard_source, [*FIXED, *FAMILIES])
-        named_family(settings.hard_source)
+    _check_source("hard_source", settings.hard_source)
     if settings.hard_crops and settings.hard_crops <= settings.hard_views:
         raise CoviewsError(
             f"--hard-crops {settings.hard_crops} must be more than --hard-views {settings.hard_views}, which are "
@@ -150,6 +156,25 @@ def _check_hard_views(settings: "PretrainSettings") -> None:
         )
     if not 0 < settings.hard_scale <= 1:
         raise CoviewsError(f"--hard-scale must be above 0 and at most 1, not {settings.hard_scale}")
+
+
+def _check_viewmaker(settings: "PretrainSettings") -> None:
+    """An error for a viewmaker that cannot be trained."""
+    _check_source("viewmaker_source", settings.viewmaker_source)
+    if not 0 < settings.viewmaker_budget <= 1:
+        raise CoviewsError(f"--viewmaker-budget must be above 0 and at most 1, not {settings.viewmaker_budget}")
+    if not 0 <= settings.viewmaker_lr <= _LARGEST_LR:
+        raise CoviewsError(f"--viewmaker-lr must be from 0 to {_LARGEST_LR:g}, not {settings.viewmaker_lr}")
+    if settings.views == "viewmaker" and settings.precision == "16-mixed":
+        raise CoviewsError("--views viewmaker works with --precision 32-true or bf16-mixed, not 16-mixed")
+
+
+def _check_source(option: str, name: str) -> None:
+    """An error if views that others are made from are neither fixed nor a family."""
+    if name not in FIXED:
+        if not is_family(name):
+            raise unknown(f"view source for {option}", name, [*FIXED, *FAMILIES])
+        named_family(name)
 
 
 def _check_search(settings: "PretrainSettings") -> None:

@@ -16,7 +16,8 @@ from coviews.boundary.yaml_text import parse_yaml, read_yaml
 from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS, method_settings
 from coviews.runs.old_settings import MOVED, translated
-from coviews.runs.settings import DEFAULT_VIEWS, PretrainSettings
+from coviews.runs.settings import PretrainSettings
+from coviews.runs.view_names import DEFAULT_VIEWS
 from coviews.searching.known import SEARCHES, default_search, search_settings
 
 

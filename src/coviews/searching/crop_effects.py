@@ -45,6 +45,7 @@ class CropEffects:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where the effects were that gave this state."""
         gram, right = (np.asarray(state[name], np.float64) for name in ("gram", "right"))
-        if gram.shape != self.gram.shape or right.shape != self.right.shape:
+        fits = gram.shape == self.gram.shape and right.shape == self.right.shape
+        if not fits or not (np.isfinite(gram).all() and np.isfinite(right).all()):
             raise CoviewsError("the saved effects of crops do not fit this version of coviews")
         self.gram, self.right = gram, right

@@ -40,10 +40,10 @@ class TableSettings(SearchSettings):
     name: ClassVar[str] = "table"
     unit: ClassVar[tuple[str, str]] = ("fit of the table", "fits of the table")
     reads_training_losses: ClassVar[bool] = True
+    needs_bound: ClassVar[bool] = True
 
     prior: str = "uniform"
-    """What the policy departs from: uniform, random, randaugment, trivialaugment or simclr, or a family of views, such
-    as the file that choose writes."""
+    """What the policy departs from: a fixed view source, such as uniform or simclr, or a family, as for --views."""
 
     memory: int = 50_000
     """Pairs of views, the last that training has seen, which the table is fitted to."""
@@ -229,20 +229,20 @@ class LossTable:
             raise CoviewsError(f"this is not the state of such a table: it has no {', '.join(sorted(missing))}")
         state = {name: v.cpu() if hasattr(v, "cpu") else v for name, v in state.items()}  # loaded to any device
         ops, bins, losses, sizes = (np.asarray(state[name]) for name in ("ops", "bins", "losses", "sizes"))
+        types = (ops.dtype, bins.dtype, losses.dtype, sizes.dtype) == (np.uint8, np.uint8, np.float32, np.int64)
         shape = (int(sizes.sum()), 2, self.steps)
-        if ops.shape != shape or bins.shape != shape or losses.shape != shape[:1]:
-            raise CoviewsError(f"the saved table has pairs of the shape {ops.shape}, not {shape}")
+        fits = types and ops.shape == bins.shape == shape and losses.shape == shape[:1] and sizes.ndim == 1
+        if not fits or sizes.min(initial=0) < 0 or not np.isfinite(losses).all():
+            raise CoviewsError(f"the saved table has pairs of the shape {ops.shape}, not {shape}, or wrong numbers")
         if ops.size and (ops.max() >= len(self.space.ops) or bins.max() >= self._step_index.shape[2]):
             raise CoviewsError("the saved table has operations or levels that its space has not")
         places = np.asarray(state["places"]) if self._crops else np.empty((len(losses), 0), np.uint8)
-        if places.shape != (len(losses), self._places) or (places >= COUNTS[: self._places]).any():
+        kind, most = (len(losses), self._places, np.uint8), COUNTS[: self._places]
+        if (*places.shape, places.dtype) != kind or (places >= most).any():
             raise CoviewsError("the saved table has crops that do not fit this version of coviews")
-        if self._crops:
-            height, width = np.asarray(state["image_size"]).tolist()
-            self._image_size = (height, width)
+        self._image_size = tuple(map(int, state["image_size"])) if self._crops else (1, 1)  # type: ignore[assignment]
         self._batches.clear()
-        self._pairs, self.fits = 0, int(state["fits"])
-        ends = np.cumsum(sizes)
+        self._pairs, self.fits, ends = 0, int(state["fits"]), np.cumsum(sizes)
         for first, last in zip(ends - sizes, ends, strict=True):
             self._append(ops[first:last], bins[first:last], losses[first:last], places[first:last])
 

@@ -19,7 +19,7 @@ from coviews.searching.guards import easier_objection, loss_objection, over_obje
 from coviews.searching.hardness_target import HardnessTarget
 from coviews.searching.measures import SearchMeasure
 from coviews.searching.ppo import PPO, PPOSettings, Scores, SearchStep
-from coviews.searching.reward import BoundedReward
+from coviews.searching.reward import NONE, BoundedReward
 
 LEAST_ENTROPY = 0.25  # of the entropy that the policy began with: below it, it draws almost always the same
 
@@ -113,6 +113,7 @@ def learn_policy(
             "over": float(np.mean([step["over"] for step in good[-10:]])) if good else None,
             "iterations": len(history),
             **({} if s.hardness is None else {"target": s.hardness}),
+            **({"unbounded": True} if s.reward.bound == NONE else {}),
             "stopped": ppo.stopped,
             "first": good[0] if good else None,
             "last": good[-1] if good else None,
@@ -184,7 +185,7 @@ class PPOSearch(Search):
         return (
             over_objection(statistics)
             or (same if last < LEAST_ENTROPY * first else None)
-            or loss_objection(statistics)
+            or (None if statistics.get("unbounded") else loss_objection(statistics))
             or easier_objection(statistics)
         )
 
@@ -223,7 +224,7 @@ def _reference_source(settings: PPOSettings, policy: Policy, source: ViewSource 
 def _warn_of_reference(reward: BoundedReward, scorer: Scorer) -> None:
     if reward.empty(scorer.reference, scorer.chance):
         warnings.warn(reward.empty_message(scorer.reference, scorer.chance), stacklevel=4)
-    elif scorer.reference >= scorer.chance:
+    elif scorer.reference >= scorer.chance and reward.bound != NONE:
         warnings.warn(
             f"the loss of ordinary views is {scorer.reference:.4g}, that of views that lost their image "
             f"{scorer.chance:.4g}: the encoder tells no pair from another yet.\n"

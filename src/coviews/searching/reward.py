@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from coviews.errors import CoviewsError, unknown
 
-THRESHOLDS = {"capped": 1.3, "ratio": 1.3, "relative": 0.69}
+NONE = "none"
+THRESHOLDS = {"capped": 1.3, "ratio": 1.3, "relative": 0.69, NONE: math.inf}
 CAP = 0.69  # of the way from the reference to the ceiling: what a ratio of 1.3 means for a well-trained encoder
 
 
@@ -22,8 +23,8 @@ class BoundedReward:
 
     bound: str = "capped"
     """What is bounded: "ratio", the loss over the reference, as in the paper; "relative", where the loss lies between
-    the reference (0) and the ceiling (1); or "capped", the ratio, but never more than 0.69 of the way to the ceiling,
-    so that the bound is never empty."""
+    the reference (0) and the ceiling (1); "capped", the ratio, but never more than 0.69 of the way to the ceiling, so
+    that the bound is never empty; or "none", the ratio without a bound."""
     threshold: float | None = None
     """The bound: by default 1.3 for "capped" and "ratio", 0.69 for "relative"."""
     tolerance: float = 0.2
@@ -33,7 +34,9 @@ class BoundedReward:
         if self.bound not in THRESHOLDS:
             raise unknown("bound", self.bound, THRESHOLDS)
         threshold = self._threshold
-        if self.bound != "relative" and not (1 < threshold < math.inf):
+        if self.bound == NONE and self.threshold is not None:
+            raise CoviewsError(f"without a bound there is no threshold: leave out {self.threshold}")
+        if self.bound not in ("relative", NONE) and not (1 < threshold < math.inf):
             raise CoviewsError(
                 f"the threshold of the {self.bound} bound must be above 1, not {threshold}: "
                 "at 1, ordinary pairs would be too hard"
@@ -80,6 +83,8 @@ class BoundedReward:
         """The reward of each pair; slope: how fast it rises up to the bound, 1 in the paper."""
         limit, b = self.limit(reference, ceiling), self.tolerance
         hardness = self.hardness(losses, reference, ceiling)
+        if self.bound == NONE:
+            return slope * hardness
         rising = hardness if slope == 1 else limit - slope * (limit - hardness)
         return np.where(hardness < limit, rising, -(limit / b) * (hardness - (limit + b)))
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from coviews.errors import CoviewsError
 from coviews.policies.files import MOST_STEPS
-from coviews.searching.reward import BoundedReward
+from coviews.searching.reward import NONE, BoundedReward
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +19,9 @@ class SearchSettings:
     reads_training_losses: ClassVar[bool] = False
     """Whether it learns from the losses of training, which must then reveal the hardness of a pair."""
 
+    needs_bound: ClassVar[bool] = False
+    """Whether it cannot do without a bound on the reward."""
+
     reward: BoundedReward = field(default_factory=BoundedReward)
     steps: int = 2
     """N_tau, the operations in a row."""
@@ -29,6 +32,8 @@ class SearchSettings:
         if not 0 <= self.p <= 1:
             raise CoviewsError(f"the probability of a step must be in 0..1, not {self.p}")
         self._check_counts(steps=1)
+        if self.needs_bound and self.reward.bound == NONE:
+            raise CoviewsError(f"the search {self.name} needs a bound on its reward: use --search ppo without one")
         if self.steps > MOST_STEPS:
             raise CoviewsError(f"the search's steps must be at most {MOST_STEPS}, not {self.steps}")
 

@@ -49,7 +49,8 @@ class Check:
 
     def __repr__(self) -> str:
         width = max(len(TITLES[name]) for name in self.signals)
-        lines = [f"{TITLES[name]:<{width}}  {value:.3g}" for name, value in self.signals.items()]
+        numbers = {name: 100 * value if name == "agreement" else value for name, value in self.signals.items()}
+        lines = [f"{TITLES[name]:<{width}}  {value:.3g}" for name, value in numbers.items()]
         return "\n".join([self.sentence, "", *lines])
 
 
@@ -62,7 +63,7 @@ TITLES = {
     "highest_rankme": "highest RankMe of all looks",
     "retrieval": "views that find their partner, in %",
     "untrained_retrieval": "views that find their partner by the untrained encoder, in %",
-    "agreement": "nearest neighbours that stayed between the last two looks, as a share",
+    "agreement": "nearest neighbours that stayed the same between the last two looks, in %",
 }
 
 
@@ -127,8 +128,8 @@ def judged(signals: dict[str, float]) -> tuple[str, str]:
         found += f" (untrained {s['untrained_retrieval']:.0f} %)"
     if s.get("agreement", 1.0) < MOVING:
         return "still changing", (
-            f"Still changing: {found}, but between the last two looks {1 - s['agreement']:.0%} of the nearest "
-            "neighbours changed. More --epochs may help (--resume RUN --epochs N)."
+            f"Still changing: {found}, but between the last two looks {100 - 100 * s['agreement']:.0f} % of the "
+            "nearest neighbours changed. More --epochs may help (--resume RUN --epochs N)."
         )
     return "healthy", f"Looks healthy: {found}. With 20 labels a class coviews evaluate would tell more."
 
@@ -169,7 +170,7 @@ def _measured(
     pixels, generator = images.images, np.random.default_rng(settings.seed)
     source = fitted_source(_source(folder, settings), pixels.shape[3], pixels.dtype)
     mean_colour = images.mean if pixels.shape[3] != 1 else images.mean[:1]
-    pairs, _ = make_pairs(pixels, source, settings, mean_colour, generator)
+    pairs, _ = make_pairs(folder.path, pixels, source, settings, mean_colour, generator)
 
     def measure(module: nn.Module, prefix: str) -> dict[str, float]:
         def take(part: NDArray[Any]) -> Features:

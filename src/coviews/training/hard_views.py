@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from coviews.encoders.frozen import evaluating
 from coviews.encoders.method import compared_size
+from coviews.errors import CoviewsError
 from coviews.methods.gather import gathered
 from coviews.ops.plan import Plan
 from coviews.policies.hard_crops import HardCrops
@@ -90,4 +91,7 @@ class HardViews:
         """Continue exactly where the choice was that gave this state."""
         if self.crops is not None:
             self.crops.load_state_dict(state)
-            self.effects = np.asarray(state["effects"], np.float64)
+            effects = np.asarray(state["effects"], np.float64)
+            if effects.shape != self.effects.shape or not np.isfinite(effects).all():
+                raise CoviewsError("the saved effects of crops do not fit this version of coviews")
+            self.effects = effects

@@ -13,12 +13,15 @@ from coviews.evaluation.text_tables import clean
 from coviews.ops.view_settings import ViewSettings
 from coviews.policies.factors import FAMILIES
 from coviews.policies.learned import AnyPolicy
+from coviews.policies.limits import COLOUR_ONLY, forbid_colour
 from coviews.policies.queue import PolicyQueue
 from coviews.runs.folder import Run
-from coviews.runs.settings import FROM_PYTHON, VIEWS, PretrainSettings
+from coviews.runs.settings import FROM_PYTHON, PretrainSettings
+from coviews.runs.view_names import VIEWS
 from coviews.searching.contract import SearchReport
 from coviews.training.clock import Pace
 from coviews.training.monitor import collapse_warning
+from coviews.training.setup import STEPS, fitting_batch
 from coviews.training.trackers import Trackers
 
 _CLASSES = 8  # that are named on the console
@@ -63,10 +66,16 @@ class Journal:
             self.display.line(f"{len(images.classes)} classes, for the looks at the encoder only: {names}{more}")
         self.display.line(
             f"{s.method.name} on {s.encoder} ({parameters / 1e6:.1f} M parameters), {s.views} views, "
-            f"{s.epochs} epochs of {steps} steps{searches}, {s.precision} precision -> {self.run.path}"
+            f"{s.epochs} epoch{'s' if s.epochs > 1 else ''} of {steps} step{'s' if steps > 1 else ''}{searches}, "
+            f"{s.precision} precision -> {self.run.path}"
         )
-        if channels in (1, 3) and s.forbid and not has_colour(images):
-            self.display.line(f"the images are grey: their views never have {s.forbid.replace(',', ', ')}")
+        if steps < STEPS and (batch := fitting_batch(n)) < s.batch_size:
+            self.display.line(
+                f"an epoch has so few steps because a batch has {s.batch_size} of the {n} images: --batch-size {batch} "
+                f"makes {n // batch} steps"
+            )
+        if channels in (1, 3) and s.forbid == forbid_colour(s.forbid) and not has_colour(images):
+            self.display.line(f"the images are grey: their views never have {', '.join(COLOUR_ONLY)}")
         if left_out:
             self.display.line(f"left out, because such images do not allow them: {', '.join(left_out)}")
 

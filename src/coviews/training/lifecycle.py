@@ -115,6 +115,8 @@ def finish(t: Training) -> Pretrained:
             depth=t.images.depth,
             values=t.images.values,
         )
+        if t.viewmaking is not None:
+            t.viewmaking.bare.save(t.run.viewmaker)
         if s.knn_every:
             t.display.update("checking the encoder", 0, 1, "")
             t.display.line(check(t.run.path, t.images, encoder=t.bare.encoder, progress=False).sentence)

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -52,6 +53,12 @@ class Monitor:
             k = usable_k(None, len(bank))
             accuracy = knn_accuracy(bank, self.labels, queries, self.test_labels, k=k)
         return {"knn": 100 * accuracy, **quality}
+
+    def restore(self, neighbours: Any) -> None:
+        """Go on from the neighbours at the last look, as a checkpoint has them; None if there were none."""
+        if neighbours is not None and (neighbours.ndim != 2 or neighbours.dtype != torch.int64):
+            raise ValueError("its neighbours at the last look are not rows of indices")
+        self.neighbours = None if neighbours is None else neighbours.numpy()
 
     def _agreement(self, bank: Features) -> dict[str, float]:
         """The share of the nearest neighbours of some images that are those of the look before; none at the first."""

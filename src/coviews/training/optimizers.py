@@ -25,6 +25,25 @@ def make_optimizer(settings: PretrainSettings, trained: Iterable[nn.Parameter]) 
     return LARS([{**group, "adapts": group is matrices} for group in groups], s.base_lr, momentum=s.sgd_momentum)
 
 
+# what each optimiser keeps of every weight
+_KEPT = {"SGD": {"momentum_buffer"}, "AdamW": {"step", "exp_avg", "exp_avg_sq"}, "LARS": {"velocity"}}
+
+
+def restore_optimizer(optimizer: Any, saved: dict[str, Any]) -> None:
+    """Give an optimiser what it kept of each weight; its options follow from the settings, whatever was saved.
+
+    Args:
+        optimizer: as Lightning Fabric wraps it.
+        saved: its state dict, from a checkpoint.
+    """
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": saved["state"]})
+    bare = optimizer.optimizer
+    for weights, values in bare.state.items():
+        fits = all(v is None or (isinstance(v, Tensor) and v.shape in (weights.shape, ())) for v in values.values())
+        if not fits or set(values) != _KEPT[type(bare).__name__]:
+            raise ValueError(f"what {type(bare).__name__} kept of a weight of {tuple(weights.shape)} does not fit it")
+
+
 class LARS(torch.optim.Optimizer):
     """SGD whose step is, in each layer, in proportion to the layer's weights: for batches of thousands of images.
 

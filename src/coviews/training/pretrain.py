@@ -136,10 +136,9 @@ def train_epoch(t: Training) -> None:
     t.start_epoch()
     for step, groups, plan in b.epoch(t.source, t.epoch, first, ahead=ahead):
         t.clock("waiting for views")
-        torch.manual_seed(_seed(s.seed, DROPOUT, t.epoch, step, b.rank))  # for encoders that drop parts
+        torch.manual_seed(_seed(s.seed, DROPOUT, t.epoch, step, b.rank))  # for encoders that drop parts, and noise
         tensors = [x for views in groups for x in to_tensors(views, t.views.mean, t.views.std, t.fabric.device)]
-        if t.hard_views is not None:
-            tensors, plan = t.hard_views.pair(tensors, plan)
+        tensors, plan = t.harder(tensors, plan)
         changes = (step + 1) % s.accumulate == 0
         with t.fabric.no_backward_sync(t.method, enabled=not changes):
             losses = t.method(tensors)  # called by another name, it would not have the run's precision

@@ -20,18 +20,21 @@ from coviews.data.near_constant import near_constant_note
 from coviews.data.shown_channels import shown_channels
 from coviews.data.splits import can_judge
 from coviews.errors import CoviewsError
-from coviews.ops.operations import OPS
 from coviews.policies.factors import FAMILIES
+from coviews.policies.limits import forbid_colour
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.folder import Run
 from coviews.runs.presets import PRESETS
-from coviews.runs.settings import AUTO, CHOOSE, FROM_PYTHON, VIEWS, PretrainSettings
+from coviews.runs.settings import AUTO, FROM_PYTHON, PretrainSettings
+from coviews.runs.view_names import CHOOSE, CHOSEN_FIRST, VIEWS
 from coviews.training.precision import with_precision
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 CPU_SIZE, GPU_SIZE = 128, 224  # pixels of the longer side that larger images are scaled down to
+STEPS = 3  # of an epoch: with fewer, a smaller batch is suggested
+_SMALL_BATCH = 64  # images, for sets of a few hundred
 _PER_CORE = 8  # processes, at most
 _PATIENCE = 180.0  # seconds that all processes of a machine have to start in
 BROKEN = 0.01  # a larger share of unreadable images ends the run before it begins
@@ -46,10 +49,10 @@ def final_settings(
     """
     if resume is None:
         new = (settings or (PRESETS["demo"] if demo else PretrainSettings())).replaced(**changes)
-        if new.views == CHOOSE:
-            raise CoviewsError(
-                "views='choose' is for the command line: call coviews.choose(data) first, and give its file as views"
-            )
+        if new.views in CHOSEN_FIRST:
+            first = {CHOOSE: "coviews.choose(data) first, and give its file as views"}
+            how = first.get(new.views, "coviews.self_randaugment(settings, out) first, and train with its settings")
+            raise CoviewsError(f"views={new.views!r} is for the command line: call {how}")
         return for_this_machine(new)
     before = Run.open(resume, writes=False).settings
     now = (settings or before).replaced(**changes, out=resume)
@@ -87,14 +90,13 @@ def with_max_side(settings: PretrainSettings) -> PretrainSettings:
 
 
 def without_colour(settings: PretrainSettings, images: ImageSet) -> PretrainSettings:
-    """The same without operations that change only colours, where images are grey and no limits are given."""
+    """The same without operations that change only colours, where images are grey."""
     s = settings
-    named = s.views in VIEWS or s.views in FAMILIES
-    if not named or s.matters or s.ignores or s.forbid or s.cap or has_colour(images):
+    if not (s.views in VIEWS or s.views in FAMILIES) or has_colour(images):
         return s
     try:
-        return s.replaced(forbid=",".join(name for name, op in OPS.items() if op.needs_rgb and not op.variant_of))
-    except CoviewsError:  # nothing else would be left to these views
+        return s.replaced(forbid=forbid_colour(s.forbid))
+    except CoviewsError:  # nothing else would be left to these views, or they are to change colours
         return s
 
 
@@ -113,8 +115,14 @@ def make_fabric(settings: PretrainSettings) -> "Fabric":
     s = settings
     devices, nodes = s.devices, s.num_nodes
     if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun has made the processes
-        devices = int(os.environ["LOCAL_WORLD_SIZE"])
-        nodes = int(os.environ["WORLD_SIZE"]) // devices
+        try:
+            devices = int(os.environ["LOCAL_WORLD_SIZE"])
+            nodes = int(os.environ["WORLD_SIZE"]) // devices
+        except (KeyError, ValueError, ZeroDivisionError) as error:
+            raise CoviewsError(
+                "TORCHELASTIC_RUN_ID is set, but LOCAL_WORLD_SIZE and WORLD_SIZE are no numbers of processes: "
+                "start it with torchrun, or unset it"
+            ) from error
     many = devices * nodes > 1
     if s.batch_size % (devices * nodes):
         raise CoviewsError(f"--batch-size {s.batch_size} cannot be shared evenly among {devices * nodes} processes")
@@ -196,9 +204,10 @@ def load_data(settings: PretrainSettings, data: Any, ranks: int, progress: bool)
 
 def _check_data(settings: PretrainSettings, images: ImageSet) -> None:
     if len(images) < settings.batch_size:
+        do = f"give --batch-size {fitting_batch(len(images))}" if len(images) > 1 else "training needs more"
         raise CoviewsError(
-            f"--batch-size {settings.batch_size} is more than the {len(images)} images of {settings.data}: "
-            "choose a smaller one"
+            f"{settings.data} has {len(images)} image{'s' if len(images) > 1 else ''}, fewer than a batch of "
+            f"{settings.batch_size}: {do}"
         )
     if len(images) < settings.batch_size * settings.accumulate:
         raise CoviewsError(
@@ -212,6 +221,11 @@ def _check_data(settings: PretrainSettings, images: ImageSet) -> None:
         )
 
 
+def fitting_batch(images: int) -> int:
+    """A batch size for few images, with which an epoch has three steps or more: a power of two."""
+    return int(2 ** (min(max(images // STEPS, 2), _SMALL_BATCH).bit_length() - 1))
+
+
 def first_source(settings: PretrainSettings) -> ViewSource:
     """Who makes the views from the first epoch on: until a policy is learned, or all the time."""
     s = settings
@@ -219,4 +233,4 @@ def first_source(settings: PretrainSettings) -> ViewSource:
         return s.first_source()
     if s.views == "hardviews":
         return s.named_source(s.hard_source, views=s.hard_crops or s.hard_views)
-    return s.named_source(s.views, views=s.view_count)
+    return s.named_source(s.base_views, views=s.view_count)

@@ -35,11 +35,12 @@ from coviews.training.hard_views import HardViews
 from coviews.training.journal import Journal
 from coviews.training.keeping import REFERENCE, Keeping
 from coviews.training.monitor import Monitor
-from coviews.training.optimizers import make_optimizer
+from coviews.training.optimizers import make_optimizer, restore_optimizer
 from coviews.training.pair_losses import PairLosses
 from coviews.training.ranks import Ranks
 from coviews.training.setup import first_source, load_data, without_colour
 from coviews.training.signals import Stopped, StopRequest
+from coviews.training.viewmaking import Viewmaking
 
 SEARCH, KEEPING = 3, 5  # streams of random numbers, besides those of the batches and of dropout
 
@@ -100,6 +101,8 @@ class Training:
         self.ranks = Ranks(fabric, self.bare)
         if self.ranks.any(self.ranks.same(settings.precision) != settings.precision):
             raise CoviewsError("the machines of this run would choose different precisions: give --precision 32-true")
+        adds = settings.views == "viewmaker"
+        self.viewmaking = Viewmaking(settings, channels, self.views, fabric) if adds else None
 
         self.queue = PolicyQueue(settings.queue_size, settings.queue_p)
         self.left_out = operations_left_out(given_source, self.first_source)
@@ -150,13 +153,21 @@ class Training:
         if self.hard_views is not None and self.step == 0:
             self.hard_views.before_epoch()
 
+    def harder(self, views: list[Tensor], plan: Plan) -> tuple[list[Tensor], Plan]:
+        """What is trained on: the views, the hardest pair of each image, or the views as the viewmaker changes them."""
+        if self.hard_views is not None:
+            return self.hard_views.pair(views, plan)
+        return (views if self.viewmaking is None else self.viewmaking.views(views)), plan
+
     def change_weights(self, losses: Losses, rate: float) -> None:
-        """One step of the optimiser, and of what follows the encoder, by the gradients so far; they begin anew."""
+        """One step of the optimisers, and of what follows the encoder, by the gradients so far; they begin anew."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.bare.after_step(losses)
+        if self.viewmaking is not None:
+            self.viewmaking.step()
 
     @property
     def listeners(self) -> list[Search | HardViews]:
@@ -223,6 +234,7 @@ class Training:
                 "search": _tensors(self.search.state_dict() if self.search else {}),
                 "looks": _tensors({"neighbours": self.monitor.neighbours}),
                 **({"keeping": self.keeping.state_dict()} if self.keeping else {}),
+                **({"viewmaker": self.viewmaking.state_dict()} if self.viewmaking else {}),
                 **({"hard views": _tensors(hard)} if (hard := self._hard_state) else {}),
             },
             keep,
@@ -240,20 +252,21 @@ class Training:
             if state["data"] != self._fingerprint:
                 raise ValueError("the images are not those that it was trained on: some were added, removed or changed")
             self.bare.load_state_dict(state["method"])
-            self.optimizer.load_state_dict(state["optimizer"])
+            restore_optimizer(self.optimizer, state["optimizer"])
             self.fabric._precision.load_state_dict(state["precision"])
             for name in _POSITION:
                 setattr(self, name, state[name])
             self.clock.seconds.update(state["seconds"])
-            neighbours = state.get("looks", {}).get("neighbours")  # version 0.1.0 kept none
-            self.monitor.neighbours = None if neighbours is None else neighbours.numpy()
+            self.monitor.restore(state.get("looks", {}).get("neighbours"))  # version 0.1.0 kept none
             if self.search is not None:
                 self.search.load_state_dict(state["search"])
             if self.keeping is not None:
                 self.keeping.load_state_dict(state["keeping"])
+            if self.viewmaking is not None:
+                self.viewmaking.load_state_dict(state["viewmaker"])
             if self.hard_views is not None:
                 self.hard_views.load_state_dict(state.get("hard views", {}))
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        except Exception as error:  # torch and NumPy raise anything for values that do not fit
             why = " ".join(str(error).split())[:200]
             raise CoviewsError(f"the checkpoint {self.run.checkpoint} does not fit this run: {why}") from error
         for epoch in reversed(self.queued):

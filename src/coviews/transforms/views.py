@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils.data import default_collate, get_worker_info
 
 from coviews.data.levels import MOST_CHANNELS
+from coviews.data.request import checked_size
 from coviews.encoders.pixels import to_tensors
 from coviews.errors import CoviewsError
 from coviews.ops.engine import make_views
@@ -89,7 +90,7 @@ class Views:
         self.source = source  # its setter opens what is named
         family = self.source.family if isinstance(self.source, FamilySource) else None
         self.placement = placement or (Placement() if family is None else family.placement)
-        self.size = (size, size) if isinstance(size, int) else size
+        self.size = checked_size(size)
         self.mean, self.std, self.threads = tuple(mean), tuple(std), threads
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ from coviews.console.progress import LateBar, waiting
 from coviews.errors import CoviewsError
 
 _CHUNK = 1 << 20
+_MOST_UNPACKED = 8 << 30  # bytes; the largest set, STL-10, has 3 GB
 _PATIENCE = 60.0  # seconds without a byte
 
 
@@ -52,6 +53,8 @@ def unpack(archive: Path, names: Collection[str], folder: Path, *, progress: boo
     try:
         with waiting(f"unpacking {archive.name}" if progress else ""), tarfile.open(archive, "r:gz") as tar:
             for member in tar:
+                if tar.offset > _MOST_UNPACKED:
+                    raise tarfile.TarError(f"it would be more than {_MOST_UNPACKED:,} bytes")
                 name = member.name.removeprefix("./")
                 content = tar.extractfile(member) if name in missing and member.isreg() else None
                 if content is None:
@@ -69,5 +72,5 @@ def unpack(archive: Path, names: Collection[str], folder: Path, *, progress: boo
                 missing.discard(name)
                 if not missing:
                     return
-    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, OverflowError, tarfile.TarError, zlib.error) as error:
         raise CoviewsError(f"cannot unpack {archive}: {getattr(error, 'strerror', None) or error}") from error

@@ -1,5 +1,6 @@
 """Readers of the original files of CIFAR, SVHN and STL-10. No pickle is executed."""
 
+import math
 import pickle
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ Part = tuple[NDArray[np.uint8], NDArray[np.int64] | None]  # images (n, H, W, 3)
 
 _CIFAR_SIDE, _STL_SIDE = 32, 96
 _NUMPY = ("numpy.core.multiarray", "numpy._core.multiarray")  # modules with the function that NumPy's pickles call
+_GROWTH = 200  # times the bytes of a compressed file, its pixels must not be more
 _LARGEST = 1 << 31  # bytes of a batch file; the largest, CIFAR-100's, has 155 MB
 
 
@@ -47,8 +49,11 @@ def _encoded(text: str, encoding: str) -> bytes:
     return text.encode("latin-1")
 
 
-class _DataOnly(pickle.Unpickler):
-    """Reads numbers, texts, lists, dictionaries and arrays; any other name in a pickle is refused, not imported."""
+class _DataOnly(pickle._Unpickler):
+    """Reads numbers, texts, lists, dictionaries and arrays; any other name in a pickle is refused, not imported.
+
+    It is the one of Python's two that is written in Python: the other allocates as much memory as a pickle asks for.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
         if (module in _NUMPY and name == "_reconstruct") or (module, name) == ("numpy", "ndarray"):
@@ -119,10 +124,14 @@ def _short(error: Exception) -> str:
 def read_svhn(path: Path) -> Part:
     """The images and labels of a file of SVHN: X (32, 32, 3, n) and y (n, 1), where 10 stands for the digit 0."""
     try:
-        from scipy.io import loadmat
+        from scipy.io import loadmat, whosmat
     except ImportError as error:
         raise CoviewsError("the files of SVHN need scipy to be read: pip install scipy") from error
     try:
+        with regular_file(path) as file:
+            size, shapes = path.stat().st_size, {name: shape for name, shape, _ in whosmat(file)}
+        if math.prod(shapes.get("X", ())) > _GROWTH * size:
+            raise ValueError(f"X would be of the shape {shapes['X']}, and the file has {size:,} bytes")
         content = loadmat(path, variable_names=["X", "y"])
         pixels, labels = content["X"], content["y"].reshape(-1).astype(np.int64)
     except OSError as error:

@@ -1,10 +1,10 @@
 """TinyImageNet in its original layout: its folder, or its archive, which is read without being unpacked."""
 
 import io
+import os
 import re
 import threading
 import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coviews.boundary.regular import read_bounded
+from coviews.boundary.archives import open_zip
+from coviews.boundary.regular import read_bounded, regular_file
 from coviews.data.class_labels import Labels
 from coviews.data.image_files import ImageFiles, find_images
 from coviews.data.image_reader import read_header, read_image
@@ -93,9 +94,9 @@ class ZippedImages:
 
 def is_tiny_imagenet(path: Path) -> bool:
     """Whether a folder has TinyImageNet's layout, or a file is an archive."""
-    if path.is_dir():
+    if os.path.isdir(path):
         return (path / _IDS).is_file() and (path / "train").is_dir()
-    return path.suffix.lower() == ".zip" and path.is_file()
+    return path.suffix.lower() == ".zip" and os.path.isfile(path)
 
 
 def known_tiny_imagenet(name: str, root: Path, *, download: bool, progress: bool) -> ImageFiles | ZippedImages:
@@ -122,8 +123,8 @@ def tiny_imagenet(path: Path, splits: Sequence[str]) -> ImageFiles | ZippedImage
         unreadable = [(f"train/{name}", why) for name, why in unreadable]
         return ImageFiles(str(path), path, names, labels, unreadable)
     try:
-        archive = zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile) as error:
+        archive = open_zip(regular_file(path))
+    except Exception as error:  # a damaged archive raises anything
         raise CoviewsError(f"cannot read the archive {path}: {getattr(error, 'strerror', None) or error}") from error
     prefix = _prefix(archive, path)
     train = [name.removeprefix(prefix) for name in archive.namelist() if name.startswith(f"{prefix}train/")]
@@ -175,7 +176,9 @@ def _unzipper(archive: zipfile.ZipFile, prefix: str, path: Path) -> Callable[[st
             if archive.getinfo(prefix + name).file_size > _LARGEST:
                 raise CoviewsError(f"{name} in {path} is far too large")
             return archive.read(prefix + name).decode("utf-8", "replace")
-        except (KeyError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        except CoviewsError:
+            raise
+        except Exception as error:  # a damaged archive raises anything
             raise CoviewsError(f"cannot read {name} in {path}: it is missing or damaged") from error
 
     return text

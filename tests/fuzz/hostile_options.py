@@ -1,10 +1,12 @@
-"""Extreme values for every numeric option of every command; the options are found in the dataclasses and functions."""
+"""Extreme values for the options of every command: numbers, and texts; the options are found in the dataclasses."""
 
 import dataclasses
 import inspect
+import os
 import random
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +26,16 @@ WHOLE = (
     "18446744073709551616", "-9223372036854775809", "1" + "0" * 30, "9" * 5000, "1_000", "٣",
 )  # fmt: skip
 FRACTIONS = ("-0.0", "0.5", "1e-320", "1e300", "1e308", "1e999", "nan", "inf", "-inf", "0x10", "", "1e5", "3.0")
+TEXTS = (
+    "", " ", "x", "x" * 20_000, "\x1b[2J", "é" * 300, "\udcff", ".", "..", "/", "../../x", "/dev/zero", "/dev/null",
+    "/dev/full", "/proc/self/mem", "/nowhere/x", "~", "~nobody/x", "a,b", "," * 999, "crop small, " * 300, "crop small",
+    "recipe,,recipe", "crop", "Rotate", "Rotate=9e9", "Rotate:2,Rotate:3", "nan", "1e999", "-1", "0", "10%", "1e-400%",
+    "9" * 5000, "None", "true", "{}", "[1]", "a=b", "a:b:c", "%s%n", "timm/", "timm/x", "timm/" + "x" * 5000, "resnet8",
+    "resnet99", "shapes", "shapes:0", "shapes:" + "9" * 5000, "cifar10", "stl10:x", "tinyimagenet:", "p.safetensors",
+    "x.yaml", "x.npy", "x.csv", "x.zip", "x.pt", "\u202e", "#", "1h", "1e99h", "-5m", "all", "choose", "coviews",
+)  # fmt: skip
+_ELSEWHERE = ("out", "data", "source", "run", "table")  # each command has them already
+Taken = Callable[[Any], "Numbers | None"]  # what an option of a type takes; None if it is not of the kind that is tried
 # these may be large: it is what was asked for, and takes as long as it takes
 _LONG_WORK = {"epochs", "seeds", "rows", "per_class", "pilots", "images"}
 
@@ -48,30 +60,36 @@ def _kinds(hint: Any) -> list[Any]:
     return [hint]
 
 
-def _taken(hint: Any) -> Numbers | None:
+def _number(hint: Any) -> Numbers | None:
     """What an option of this type takes; None if it is no number."""
     kinds = [kind for kind in _kinds(hint) if kind in (int, float)]
     return Numbers(len(kinds), float not in kinds) if kinds else None
 
 
-def _numbers(owner: Any, prefix: str = "") -> dict[str, Numbers]:
-    """The numeric fields of a dataclass, nested ones too, as options."""
+def _text(hint: Any) -> Numbers | None:
+    """The same for texts and paths."""
+    kinds = [kind for kind in _kinds(hint) if kind in (str, Path)]
+    return Numbers(1, whole=False) if kinds else None
+
+
+def _options(owner: Any, prefix: str, taken_by: Taken) -> dict[str, Numbers]:
+    """The fields of a dataclass that are numbers, or texts, nested ones too, as options."""
     options = {}
     hints = typing.get_type_hints(type(owner) if not isinstance(owner, type) else owner, include_extras=True)
     for field in dataclasses.fields(owner):
         value = getattr(owner, field.name, None)
         if dataclasses.is_dataclass(value):
             if field.name not in ("method", "search"):
-                options |= _numbers(value, f"{prefix}{field.name}.")
-        elif (taken := _taken(hints[field.name])) is not None:
+                options |= _options(value, f"{prefix}{field.name}.", taken_by)
+        elif field.name not in _ELSEWHERE and (taken := taken_by(hints[field.name])) is not None:
             options[flag(prefix + field.name)] = taken
     return options
 
 
-def _of_function(function: Any) -> dict[str, Numbers]:
+def _of_function(function: Any, taken_by: Taken) -> dict[str, Numbers]:
     hints = typing.get_type_hints(function, include_extras=True)
-    names = inspect.signature(function).parameters
-    return {flag(n): taken for n in names if (taken := _taken(hints.get(n))) is not None}
+    names = [name for name in inspect.signature(function).parameters if name not in _ELSEWHERE]
+    return {flag(n): taken for n in names if (taken := taken_by(hints.get(n))) is not None}
 
 
 TRAINING = (
@@ -85,8 +103,12 @@ _SMALL_SEARCH = (
 )  # fmt: skip
 
 
-def commands() -> list[tuple[tuple[str, ...], dict[str, Numbers]]]:
-    """Commands that end soon, and the numeric options that each has."""
+def commands(taken_by: Taken = _number) -> list[tuple[tuple[str, ...], dict[str, Numbers]]]:
+    """Commands that end soon, and the options that each has: numbers, or texts."""
+
+    def _numbers(owner: Any, prefix: str = "") -> dict[str, Numbers]:
+        return _options(owner, prefix, taken_by)
+
     shared = _numbers(PretrainSettings())
     rows = [(("pretrain", *TRAINING), shared)]
     for name, method in METHODS.items():
@@ -101,7 +123,7 @@ def commands() -> list[tuple[tuple[str, ...], dict[str, Numbers]]]:
             {n: w for n, w in shared.items() if "loc" in n},
         )
     )
-    rows.append((("preview", "shapes:8", "--rows", "1"), _of_function(preview_command)))
+    rows.append((("preview", "shapes:8", "--rows", "1"), _of_function(preview_command, taken_by)))
     rows.append((("compare", *TRAINING, "--views", "random", "--dry-run"), _numbers(CompareOptions())))
     rows.append((("reproduce", "table-less-data", "--data", "shapes:160", "--dry-run"), _numbers(ReproduceOptions())))
     rows.append((("choose", "shapes:64", "--dry-run"), _numbers(ChooseOptions())))
@@ -115,13 +137,32 @@ def number_case(seed: str, place: Path, run: Path) -> list[str]:
 
     seed: a number, or "command-N" for the Nth command without any.
     """
-    chance, every, more = random.Random(f"numbers {seed}"), commands(), list[str]()
+    return _case(seed, place, run, random.Random(f"numbers {seed}"), commands(), _extreme)
+
+
+def text_case(seed: str, place: Path, run: Path) -> list[str]:
+    """The same with a hostile text for an option that takes a text or a path."""
+    os.chdir(place)  # what it makes under a relative name stays there
+    return _case(
+        seed, place, run, random.Random(f"texts {seed}"), commands(_text), lambda _, __, chance: chance.choice(TEXTS)
+    )
+
+
+def _case(
+    seed: str,
+    place: Path,
+    run: Path,
+    chance: random.Random,
+    every: list[tuple[tuple[str, ...], dict[str, Numbers]]],
+    value: Callable[[str, Numbers, random.Random], str],
+) -> list[str]:
+    more = list[str]()
     if seed.startswith("command-"):
         words = every[int(seed.removeprefix("command-"))][0]
     else:
         words, options = chance.choices(every, [len(options) for _, options in every])[0]
         for name in chance.sample(sorted(options), min(len(options), chance.choice((1, 1, 1, 2)))):
-            more += [name, *(_extreme(name, options[name], chance) for _ in range(options[name].width))]
+            more += [name, *(value(name, options[name], chance) for _ in range(options[name].width))]
     outs = {"preview": "sheet.png", "neighbours": "sheet.png", "embed": "features.npz", "evaluate": "results.jsonl"}
     return [str(run) if word == RUN else word for word in words] + [
         *more,

@@ -1,0 +1,24 @@
+"""What `--views` may name, besides families of views and files of policies."""
+
+from coviews.errors import unknown
+from coviews.policies.factors import FAMILIES, RECIPE, Family, is_family, named_family
+from coviews.policies.fixed import FIXED
+from coviews.policies.learned import COOPERATIVE
+
+VIEWS = (*FIXED, "hardviews", "viewmaker", *COOPERATIVE)
+DEFAULT_VIEWS = "recipe-keep"  # the best on average without labels, see docs/results.md
+CHOOSE, SELF_RANDAUGMENT = CHOSEN_FIRST = ("choose", "selfrandaugment")  # by `coviews pretrain`, before it trains
+MADE_FROM = {"hardviews": "hard_source", "viewmaker": "viewmaker_source"}  # the settings that name what they change
+
+
+def check_view_name(name: str) -> None:
+    """An error if no views are called so."""
+    if name not in VIEWS and not name.endswith(".safetensors"):
+        if not is_family(name) and name not in CHOSEN_FIRST:
+            raise unknown("view source", name, [*VIEWS, *FAMILIES, *CHOSEN_FIRST])
+        view_family(name)
+
+
+def view_family(name: str) -> Family:
+    """A family by name; the recipe stands in for views that are still to be chosen."""
+    return RECIPE if name in CHOSEN_FIRST else named_family(name)
