@@ -13,7 +13,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from coviews.comparison.results import Results, read_results
+from coviews.comparison.results import Result, Results, read_results
 from coviews.comparison.standings import Rows, mean_and_deviation, scores
 from coviews.comparison.verdict import paired
 from coviews.policies.factors import RECIPE
@@ -25,6 +25,7 @@ RESULTS, PAGES, FIGURE = (
     ROOT / "docs/figures/study.png",
 )
 SETS = ("cifar10", "fruits", "steel", "signs", "speech")
+KEPT, UNMIRRORED = "recipe, keeping head", "recipe without mirror"
 QUIET = 2  # the seed in the study during whose runs hardly anything else ran
 LEARNED = ("CoViews", "IndepViews", "CoViews by table", "IndepViews by table")
 OVER_FIXED = [
@@ -236,9 +237,42 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
 
 def over_recipe(results: Results) -> Rows:
     """Everything on a set of images over the photo recipe, which is without colour where the images are."""
-    names = ranked(results)
-    recipe = next(f.text for f in (RECIPE, RECIPE.without_colour()) if f.text in names)
+    names = [name for name in ranked(results) if len(results.of(name)) >= 3]
+    recipe = recipe_of(results)
     return differences(results, [(name, recipe) for name in names if name != recipe])
+
+
+def recipe_of(results: Results) -> str:
+    """The name of the photo recipe among what was trained on a set of images."""
+    return next(f.text for f in (RECIPE, RECIPE.without_colour()) if results.of(f.text))
+
+
+def regrets() -> str:
+    """Points behind the best views in hindsight, the mean of linear probe and kNN, of several ways to take views."""
+    sets = {name: read_results(RESULTS / f"useful-{name}.json") for name in SETS}
+    chosen = json.loads((RESULTS / "choose.json").read_text())["sets"]
+    ways = {
+        "the photo recipe": {name: recipe_of(results) for name, results in sets.items()},
+        "the former default (learned by table)": dict.fromkeys(SETS, "former default"),
+        "the default: the recipe with the keeping head": dict.fromkeys(SETS, KEPT),
+        "`choose` without labels": {name: UNMIRRORED if name == "speech" else KEPT for name in SETS},
+        "`choose` with 10 labels a class": {name: chosen[name]["views"]["choose 10"] for name in SETS},
+    }
+    rows = []
+    for way, views in ways.items():
+        behind = []
+        for name, results in sets.items():
+            means = {v: statistics.fmean(map(both, results.of(v))) for v in results.variants if results.of(v)}
+            behind.append(max(means.values()) - means[views[name]])
+        seeds = min(len(sets[name].of(views[name])) for name in SETS)
+        cells = [*behind, statistics.fmean(behind), max(behind)]
+        rows.append([way, *(f"{points:.1f}" for points in cells), str(seeds)])
+    return Rows(["points behind the best in hindsight", *SETS, "mean", "worst", "seeds"], rows).markdown()
+
+
+def both(run: Result) -> float:
+    """The mean of linear probe and kNN."""
+    return statistics.fmean((run.accuracy["linear"], run.accuracy["knn"]))
 
 
 def effects() -> str:
@@ -255,8 +289,9 @@ def effects() -> str:
 
 def filled(text: str) -> str:
     """The same page, its tables made anew."""
-    pattern = r"<!-- effects -->\n.*?<!-- end -->"
-    text = re.sub(pattern, f"<!-- effects -->\n{effects()}<!-- end -->", text, flags=re.DOTALL)
+    for name, make in (("effects", effects), ("regrets", regrets)):
+        made = f"<!-- {name} -->\n{make()}<!-- end -->" if f"<!-- {name} -->" in text else ""
+        text = re.sub(rf"<!-- {name} -->\n.*?<!-- end -->", made, text, flags=re.DOTALL)
 
     def table(match: re.Match[str]) -> str:
         source, make = TABLES[match[1]]
