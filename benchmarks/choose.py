@@ -29,12 +29,11 @@ SETS = ("cifar10", "fruits", "steel", "signs", "speech")
 LABELS = (0, 3, 10, 50)  # a class
 PILOTS = 16
 OTHERS: dict[str, dict[str, object]] = {  # what the best in hindsight is looked for among, beside the choices
-    "crop and mirror": {"views": "crop small, mirror"},
-    "crop, mirror and light": {"views": "crop small, mirror, light"},
-    "crop, mirror and tilt": {"views": "crop small, mirror, tilt"},
+    "cropflip": {"views": "crop small, mirror"},
+    "recipe without colour": {"views": "crop small, mirror, light"},
+    "cropflip and tilt": {"views": "crop small, mirror, tilt"},
     "recipe without mirror": {"views": "recipe", "flip": 0.0},
     "recipe and turns": {"views": "crop small, mirror, turns, light, colour, grey"},
-    "recipe, keeping head": {"views": "recipe", "keep": 5.0},
     "former default": {"views": "coviews"},
 }
 
