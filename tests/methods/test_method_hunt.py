@@ -69,7 +69,7 @@ def test_its_options_are_in_the_help(capsys):
     assert "--redundancy" in page
     assert "The weight of the correlations between features." in page
     usual = shown([], capsys)
-    assert "simclr, moco, byol, simsiam, dino, vicreg, toy" in usual
+    assert "simclr, moco, byol, simsiam, dino, vicreg, rotation, toy" in usual
     assert "--redundancy" not in usual
 
 

@@ -136,7 +136,9 @@ def shard_names(data: str) -> list[str] | None:
         return names if is_url(data) or len(names) > 1 or os.path.isfile(names[0]) else None
     if is_url(data) or not os.path.isdir(folder := os.path.expanduser(data)):
         return None
-    files = sorted(entry.name for entry in os.scandir(folder) if entry.is_file() and not entry.name.startswith("."))
+    files = sorted(
+        entry.name for entry in os.scandir(folder) if os.path.isfile(entry) and not entry.name.startswith(".")
+    )
     shards = [name for name in files if name.lower().endswith(SUFFIX)]
     return None if any(Path(name).suffix.lower() in extensions() for name in files) or not shards else [
         os.path.join(folder, name) for name in shards
