@@ -136,13 +136,11 @@ def shard_names(data: str) -> list[str] | None:
         return names if is_url(data) or len(names) > 1 or os.path.isfile(names[0]) else None
     if is_url(data) or not os.path.isdir(folder := os.path.expanduser(data)):
         return None
-    files = sorted(
-        entry.name for entry in os.scandir(folder) if os.path.isfile(entry) and not entry.name.startswith(".")
-    )
-    shards = [name for name in files if name.lower().endswith(SUFFIX)]
-    return None if any(Path(name).suffix.lower() in extensions() for name in files) or not shards else [
-        os.path.join(folder, name) for name in shards
-    ]  # fmt: skip
+    names = [name for name in os.listdir(folder) if not name.startswith(".")]
+    shards = [os.path.join(folder, name) for name in sorted(names) if name.lower().endswith(SUFFIX)]
+    if not any(map(os.path.isfile, shards)) or any(Path(name).suffix.lower() in extensions() for name in names):
+        return None
+    return [shard for shard in shards if os.path.isfile(shard)]
 
 
 def expanded_ranges(text: str) -> list[str]:

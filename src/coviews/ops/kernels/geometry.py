@@ -33,8 +33,10 @@ def affine(src, dst, h, w, c, p):
         row = b[y]
         start, stop = _inside(x0, ax, w, 0, w)
         start, stop = _inside(y0, ay, h, start, stop)
-        copy_values(outside[: start * c], row[: start * c])
-        copy_values(outside[stop * c :], row[stop * c :])
+        if start > 0:
+            copy_values(outside[: start * c], row[: start * c])
+        if stop < w:
+            copy_values(outside[stop * c :], row[stop * c :])
         xx, yy = x0 + start * ax, y0 + start * ay
         if ax == 65536 and ay == 0:  # the row moves as a whole
             first = ((yy >> 16) * w + (xx >> 16)) * c
@@ -110,7 +112,9 @@ def _inside(first, step, size, start, stop):
     end = size << 16
     if step == 0:
         return (start, stop) if 0 <= first < end else (start, start)
-    if step > 0:
+    if step == 65536:  # the same as below, without a division
+        low, high = -(first >> 16), -((first - end) >> 16)
+    elif step > 0:
         low, high = -(first // step), -((first - end) // step)  # ceil(-first / step), ceil((end - first) / step)
     else:
         low, high = (end - first) // step + 1, first // -step + 1
@@ -140,8 +144,10 @@ def _scale(a, b, w, c, outside, q):
         if not (0 <= source < h) or start == stop:
             copy_values(outside, row)
             continue
-        copy_values(outside[: start * c], row[: start * c])
-        copy_values(outside[stop * c :], row[stop * c :])
+        if start > 0:
+            copy_values(outside[: start * c], row[: start * c])
+        if stop < w:
+            copy_values(outside[stop * c :], row[stop * c :])
         if columns[stop - 1] - columns[start] == stop - 1 - start:
             copy_values(a[source, columns[start] * c : (columns[stop - 1] + 1) * c], row[start * c : stop * c])
         else:
