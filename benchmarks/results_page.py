@@ -231,7 +231,8 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "many views differences": ("many-views+crops-cifar10", lambda r: differences(r, OVER_TWO_VIEWS).markdown()),
     **{f"useful {name}": (f"useful-{name}", lambda r: made(r) + standings(r).markdown()) for name in SETS},
     **{f"useful {name} differences": (f"useful-{name}", lambda r: over_recipe(r).markdown()) for name in SETS},
-    "learning rate": ("learning-rate", lambda r: made(r) + standings(r, ("linear", "knn")).markdown()),
+    "learning rate": ("learning-rate", lambda r: made(r) + standings(r).markdown()),
+    "learning rate fruits": ("learning-rate-fruits", lambda r: made(r) + standings(r).markdown()),
     "moco": ("moco", lambda r: made(r) + standings(r, ("knn", "linear")).markdown()),
 }
 
