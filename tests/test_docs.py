@@ -229,7 +229,7 @@ def comparisons_of_results():
     return {words[words.index("--out") + 1]: words for words in commands}
 
 
-@pytest.mark.parametrize("out", ["equal-5000", "table-1000", "table-100", "shapes-3"])
+@pytest.mark.parametrize("out", ["equal-5000", "table-1000", "table-100", "shapes-3", "learning-rate"])
 def test_the_commands_of_the_results_are_those_of_the_published_figures(out, monkeypatch):
     """As the command line reads them today, they give the settings that the published runs had."""
     from coviews.comparison import compare
