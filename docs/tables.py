@@ -13,6 +13,7 @@ from pathlib import Path
 
 from coviews.data.formats import formats_table
 from coviews.evaluation.measures import measures_table
+from coviews.launching.launchers import launchers_table
 from coviews.methods.known import methods_table
 from coviews.ops.operations import operations_table
 from coviews.ops.space import spaces_table
@@ -29,6 +30,7 @@ TABLES: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {  # each g
     "searches": searches_table,
     "measures": measures_table,
     "formats": formats_table,
+    "launchers": launchers_table,
 }
 MARKED = re.compile(r"(<!-- table: ([^>]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -34,6 +34,7 @@ from coviews.data.imageset import ImageSet
 from coviews.data.load import load_images
 from coviews.errors import CoviewsError
 from coviews.files.lock import lock_folder
+from coviews.launching.launchers import named_launcher
 from coviews.policies.factors import FACTORS, RECIPE, VIEW_FACTORS, Family, with_locks
 from coviews.report.page import write_page
 from coviews.runs.settings import FROM_PYTHON
@@ -96,6 +97,8 @@ def choose(
     name = name_of_data(data)
     if name.startswith(FROM_PYTHON):
         raise CoviewsError("pilots need data by name: a folder, a file (such as images.npy) or a known set")
+    launcher = named_launcher(o.launcher, o.launcher_options)
+    launcher.check()
     limits = o.limits
     locks = limits.locks
     with Display(o.progress) as display:
@@ -129,7 +132,7 @@ def choose(
         if o.dry_run:
             return choice
         _make_folder(o.out)
-        with lock_folder(o.out):
+        with lock_folder(o.out), launcher.opened(o.out) as start:
             hits = HitsByPilot(labelled)
 
             def report(pilot: Pilot) -> str:
@@ -137,7 +140,7 @@ def choose(
                 return signals_in_words(pilot.signals or {}) if accuracy is None else f"{accuracy:.1f} % by the labels"
 
             file.save()
-            runner = PilotRunner(o.out, settings, file.plan, o.at_once, display, report)
+            runner = PilotRunner(o.out, settings, file.plan, o.at_once, display, report, start)
             pilots = _run_pilots(runner, candidates, hits, file, o)
             result = candidates.verdict(pilots, hits)
             scores = [PilotScore(p.family, p.seed, hits.accuracy(p), p.signals or {}) for p in pilots]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from coviews.console.options import Data, Int, MaybePath, Text
 from coviews.errors import CoviewsError
+from coviews.launching.launchers import check_launcher
 from coviews.policies.factors import FACTORS
 from coviews.policies.limits import Limits, view_limits
 
@@ -38,6 +39,10 @@ class ChooseOptions:
     """The time for all pilots together, such as 90s, 30m or 2h."""
     jobs: Int = None
     """Pilots at once, with one thread each; by default as many as there are cores."""
+    launcher: str = "local"
+    """Where pilots run: local (this machine), submitit (jobs of SLURM) or ray (a Ray cluster)."""
+    launcher_options: Text = None
+    """For submitit and ray, such as partition=cpu,timeout_min=60."""
     out: Path = Path("choice")
     """The folder for views.yaml, choice.html, choice.json, and the pilots."""
     size: int = 32
@@ -78,6 +83,7 @@ class ChooseOptions:
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < least):
                 raise CoviewsError(f"--{name.replace('_', '-')} must be a whole number from {least}, not {value!r}")
+        check_launcher(self.launcher, self.launcher_options)
         if self.seconds < LEAST_BUDGET:
             raise CoviewsError(f"--budget {self.budget} is too little for two pilots: give 5m or more")
 

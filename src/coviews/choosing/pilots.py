@@ -20,6 +20,7 @@ from coviews.encoders.features import features
 from coviews.encoders.images import normalisation
 from coviews.encoders.open import open_encoder
 from coviews.errors import CoviewsError
+from coviews.launching.task import Task, Training
 from coviews.policies.factors import Family
 from coviews.runs.settings import PretrainSettings
 
@@ -96,12 +97,23 @@ class PilotRunner:
         at_once: int,
         display: Display,
         report: Callable[[Pilot], str],
+        start: Callable[[Task], Training],
     ) -> None:
-        """report: what to show of a pilot when it is done."""
+        """Args say what is run where.
+
+        Args:
+            folder: of the choice.
+            settings: what all pilots share.
+            plan: how many there are, and how long each is.
+            at_once: pilots.
+            display: where what is going on is shown.
+            report: what to show of a pilot when it is done.
+            start: starts a pilot, here or elsewhere.
+        """
         self.settings, self.plan, self.report = settings.replaced(epochs=plan.epochs), plan, report
         self.failed: dict[str, str] = {}
         self._expected: dict[str, float] = {}
-        self._workers = Workers(folder, self._expected, at_once, 1, display, module="coviews.choosing.pilot_worker")
+        self._workers = Workers(folder, self._expected, at_once, 1, display, "coviews.choosing.pilot_worker", start)
 
     def run(self, families: Sequence[tuple[Family, int]]) -> list[Pilot]:
         """Pilots for families, each with its seed; those that fail are left out and named in `failed`."""

@@ -1,7 +1,6 @@
 """`compare`: train each view source at the same budget, judge all in the same way, and say who wins."""
 
 import dataclasses
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from coviews.evaluation.text_tables import as_text
 from coviews.evaluation.train_and_test import shared_images, shared_text
 from coviews.files.atomic import remove_partial_of
 from coviews.files.lock import lock_folder
+from coviews.launching.launchers import LOCAL, Launcher, named_launcher
 from coviews.runs.settings import AUTO, PretrainSettings
 
 RESULTS = "results.json"
@@ -100,7 +100,8 @@ def compare(
     probed = {"data": o.probe_data, "test_data": o.probe_test_data}
     judged_on = {name: {k: str(v) for k, v in probed.items() if v is not None} for name in variants}
     plan = Plan(variants, tuple(range(base.seed, base.seed + o.seeds)), protocol(o.k, o.paper), judged_on)
-    comparison = carry_out(plan, Path(o.out), jobs=o.jobs, dry_run=o.dry_run, progress=o.progress)
+    launcher = named_launcher(o.launcher, o.launcher_options)
+    comparison = carry_out(plan, Path(o.out), jobs=o.jobs, launcher=launcher, dry_run=o.dry_run, progress=o.progress)
     if not o.dry_run:
         write_out(comparison, f"Comparison on {Path(*Path(base.data).parts[-2:])}", o.figures)
     return comparison
@@ -130,22 +131,31 @@ def protocol(k: int | None, paper: bool) -> dict[str, Any]:
     return {"k": k, "whole": False, "paper": paper, "baselines": True, "seed": 0}
 
 
-def carry_out(plan: Plan, out: Path, *, jobs: int = 1, dry_run: bool = False, progress: bool) -> Comparison:
+def carry_out(
+    plan: Plan,
+    out: Path,
+    *,
+    jobs: int = 1,
+    launcher: Launcher = LOCAL,
+    dry_run: bool = False,
+    progress: bool,
+) -> Comparison:
     """Do what is not done yet of a plan; results.json grows with each run."""
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+    launcher.check()
+    threads = launcher.threads(jobs)
     results = read_results(out / RESULTS)
     plan = _with_precision(plan, results)
     results.agree(plan, out / RESULTS)
     with Display(progress) as display:
         to_do = [job for job in plan.jobs if results.get(job.variant, job.seed) is None]
         expected = _expected(to_do, threads, progress)
-        display.line(_announcement(plan, to_do, sum(expected.values()) / max(1, min(jobs, len(to_do))), jobs))
+        display.line(_announcement(plan, to_do, sum(expected.values()) / max(1, min(jobs, len(to_do))), jobs, launcher))
         if dry_run or not to_do:
             return Comparison(out, plan, results, {})
         _make_folder(out)
-        with lock_folder(out):
+        with lock_folder(out), launcher.opened(out) as start:
             remove_partial_of(out / RESULTS)
-            workers = Workers(out, expected, jobs, threads, display)
+            workers = Workers(out, expected, jobs, threads, display, start=start)
 
             def keep(job: Job) -> str:
                 result = collect(job, workers.run_folder(job), threads)
@@ -228,14 +238,15 @@ def _with_precision(plan: Plan, results: Results) -> Plan:
     return dataclasses.replace(plan, variants=variants)
 
 
-def _announcement(plan: Plan, to_do: Sequence[Job], seconds: float, jobs: int) -> str:
+def _announcement(plan: Plan, to_do: Sequence[Job], seconds: float, jobs: int, launcher: Launcher) -> str:
     total, seeds = len(plan.jobs), len(plan.seeds)
     runs = f"{len(plan.variants)} variants x {seeds} seed{'s' if seeds > 1 else ''} = {total} runs"
     if len(to_do) < total:
         runs += f", {total - len(to_do)} done"
     if not to_do:
         return f"{runs}: nothing is left to do"
-    return f"{runs}; about {duration(seconds)} on this machine{f', {jobs} at once' if jobs > 1 else ''}"
+    where = "on this machine" if launcher == LOCAL else "on machines as fast as this one"
+    return f"{runs}; about {duration(seconds)} {where}{f', {jobs} at once' if jobs > 1 else ''}"
 
 
 def _make_folder(path: Path) -> None:

@@ -8,6 +8,7 @@ import tyro
 
 from coviews.console.options import Data, Int, MaybePath, Text
 from coviews.errors import CoviewsError, unknown
+from coviews.launching.launchers import check_launcher
 
 SCALES = ("small", "paper")
 
@@ -27,7 +28,11 @@ class CompareOptions:
     out: Path = Path("comparison")
     """The folder for results.json, comparison.html, the runs and their logs."""
     jobs: int = 1
-    """Trainings at once; the cores are shared among them."""
+    """Trainings at once; on this machine the cores are shared among them."""
+    launcher: str = "local"
+    """Where trainings run: local (this machine), submitit (jobs of SLURM) or ray (a Ray cluster)."""
+    launcher_options: Text = None
+    """For submitit and ray, such as partition=gpu,gpus_per_node=1,timeout_min=600."""
     k: Int = None
     """Neighbours that vote in kNN; by default as in evaluate."""
     paper: bool = False
@@ -46,6 +51,7 @@ class CompareOptions:
     def __post_init__(self) -> None:
         check_count("seeds", self.seeds)
         check_count("jobs", self.jobs)
+        check_launcher(self.launcher, self.launcher_options)
         if self.probe_test_data is not None and self.probe_data is None:
             raise CoviewsError("--probe-test-data goes with --probe-data")
 
@@ -80,7 +86,11 @@ class ReproduceOptions:
     download: bool = False
     """Fetch those that are not there."""
     jobs: int = 1
-    """Trainings at once; the cores are shared among them."""
+    """Trainings at once; on this machine the cores are shared among them."""
+    launcher: str = "local"
+    """Where trainings run: local (this machine), submitit (jobs of SLURM) or ray (a Ray cluster)."""
+    launcher_options: Text = None
+    """For submitit and ray, such as partition=gpu,gpus_per_node=1,timeout_min=600."""
     dry_run: bool = False
     """Only say what would be done, and how long it would take."""
     progress: bool = True
@@ -96,6 +106,7 @@ class ReproduceOptions:
         if self.seeds is not None:
             check_count("seeds", self.seeds)
         check_count("jobs", self.jobs)
+        check_launcher(self.launcher, self.launcher_options)
 
 
 def check_count(name: str, value: int) -> None:

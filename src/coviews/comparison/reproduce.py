@@ -21,6 +21,7 @@ from coviews.console.options import replaced
 from coviews.errors import CoviewsError
 from coviews.evaluation.measures import MEASURES
 from coviews.evaluation.text_tables import as_text
+from coviews.launching.launchers import named_launcher
 from coviews.runs.settings_file import changed_settings
 
 
@@ -121,7 +122,8 @@ def reproduce(
         if o.data is None and paper_table.columns[column] in JUDGED_ON
     }
     plan = Plan(variants, tuple(range(seeds)), protocol(200, paper=o.scale == "paper"), judged_on)
-    comparison = carry_out(plan, folder, jobs=o.jobs, dry_run=o.dry_run, progress=o.progress)
+    launcher = named_launcher(o.launcher, o.launcher_options)
+    comparison = carry_out(plan, folder, jobs=o.jobs, launcher=launcher, dry_run=o.dry_run, progress=o.progress)
     result = Reproduction(paper_table, o.scale, rows, columns, comparison, [])
     if o.dry_run:
         return result

@@ -1,9 +1,6 @@
 """Trainings in processes of their own, several at once; what is being done is shown, and can be stopped."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +11,10 @@ from coviews.boundary.regular import read_bounded
 from coviews.comparison.plan import Job
 from coviews.console.progress import Display, duration
 from coviews.errors import CoviewsError
+from coviews.launching.task import Task, Training, end_all, start_process
 from coviews.runs.settings_file import settings_yaml
 from coviews.training.signals import Stopped, StopRequest, listening
 
-_PATIENCE = 120.0  # seconds that a training has to save its state in
 _LOOK = 0.2  # seconds from one look at the processes to the next
 _PARTS = 1000  # of the progress bar
 _LONGEST = 60  # characters of the names of what is running
@@ -33,12 +30,13 @@ class Workers:
     threads: int  # of each
     display: Display
     module: str = "coviews.comparison.worker"  # what each process runs
+    start: Callable[[Task], Training] = start_process  # starts a training, here or elsewhere
     before: int = 0  # jobs that are done already, for the progress that is shown
     after: int = 0  # jobs that will follow later, expected to take as long as these
     _work: float = 0.0  # seconds of work in the jobs that were done here, as expected
     _spent: float = 0.0  # seconds that they took, several at once
     _waiting: list[Job] = field(default_factory=list)
-    _running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+    _running: dict[str, Training] = field(default_factory=dict)
 
     def run_folder(self, job: Job) -> Path:
         """Where a job's run is."""
@@ -77,7 +75,7 @@ class Workers:
                     self._show(jobs, ended, total, _since(start))
                     time.sleep(_LOOK)
             finally:
-                self._stop()
+                end_all(self._running.values())
         self.before, self._work, self._spent = self.before + ended, self._work + total, self._spent + _since(start)
         if request:
             assert request.signal is not None
@@ -85,39 +83,10 @@ class Workers:
         return failed
 
     def _start(self, job: Job) -> None:
-        folder, log = self.run_folder(job), self.log(job)
+        folder = self.run_folder(job)
         settings = job.settings.replaced(out=folder, threads=self.threads)
-        counts = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(self.threads))
-        try:
-            log.parent.mkdir(parents=True, exist_ok=True)
-            with open(log, "ab") as file:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", self.module, str(folder), str(os.getpid())],
-                    stdin=subprocess.PIPE, stdout=file, stderr=subprocess.STDOUT, env=os.environ | counts,
-                    start_new_session=True,  # Ctrl-C is for this process, which passes it on once
-                )  # fmt: skip
-        except OSError as error:
-            raise CoviewsError(f"cannot start a training: {error}") from error
-        self._running[job.name] = process
-        assert process.stdin is not None
-        try:
-            with process.stdin as pipe:
-                pipe.write(
-                    json.dumps({"settings": settings_yaml(settings), "evaluation": dict(job.evaluation)}).encode()
-                )
-        except BrokenPipeError:
-            pass  # it is gone already: its log says why
-
-    def _stop(self) -> None:
-        """Ask each training to save and end."""
-        for process in self._running.values():
-            process.terminate()
-        for process in self._running.values():
-            try:
-                process.wait(_PATIENCE)
-            except subprocess.TimeoutExpired:
-                process.kill()  # its last checkpoint is whole
-                process.wait()
+        request = json.dumps({"settings": settings_yaml(settings), "evaluation": dict(job.evaluation)}).encode()
+        self._running[job.name] = self.start(Task(job.name, self.module, folder, request, self.log(job), self.threads))
 
     def _show(self, jobs: Sequence[Job], ended: int, total: float, spent: float) -> str:
         """Show how far it is; the time left by the pace so far, once there is one: as a text to follow others."""

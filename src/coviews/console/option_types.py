@@ -199,6 +199,8 @@ class CompareKeywords(TypedDict, total=False):
     variants: str | Path | Mapping[str, Any] | None
     seeds: int
     jobs: int
+    launcher: str
+    launcher_options: str | None
     k: int | None
     paper: bool
     probe_data: str | None
@@ -224,6 +226,8 @@ class ReproduceKeywords(TypedDict, total=False):
     data_root: str | Path
     download: bool
     jobs: int
+    launcher: str
+    launcher_options: str | None
     dry_run: bool
     progress: bool
 
@@ -239,6 +243,8 @@ class ChooseKeywords(TypedDict, total=False):
     keep: bool
     budget: str
     jobs: int | None
+    launcher: str
+    launcher_options: str | None
     out: str | Path
     size: int
     channels: int | None

@@ -1,0 +1,1 @@
+"""Where trainings run: on this machine, or wherever submitit or Ray starts them."""
