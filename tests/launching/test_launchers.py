@@ -47,7 +47,7 @@ def cluster(paths):
     """One Ray cluster of this machine, for all tests of this file and the programs that they start."""
     import ray
 
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}  # no token in the home folder
     made = ray.init(
         address="local", num_cpus=4, include_dashboard=False, object_store_memory=80 * 2**20, log_to_driver=False
     )

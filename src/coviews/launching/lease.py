@@ -73,7 +73,7 @@ class LeaseWatch:
         except FileNotFoundError:
             self._missing += 1
             self._last = time.monotonic()
-            return self._missing < 2
+            return self._content is not None and self._missing < 2
         except OSError:
             self._last = time.monotonic()
             return True

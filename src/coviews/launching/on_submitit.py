@@ -83,8 +83,7 @@ class SubmititLauncher:
         shared = ("timeout_min", "cpus_per_task", "gpus_per_node", "mem_gb")
         values = {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
         if self.executor == "local":
-            parameters = {name: values[name] for name in shared if name in values}
-            return parameters | {"local_signal_delay_s": self.signal_delay_s}
+            return {name: values[name] for name in shared if name in values}
         if not self.gpus_per_node:
             del values["gpus_per_node"]  # a cluster without GPUs may not know the option
         return {name if name in shared else f"slurm_{name}": v for name, v in values.items() if name != "executor"}
