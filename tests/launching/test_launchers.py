@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import importlib
 import importlib.util
 import os
 import shutil
@@ -11,20 +12,23 @@ import sys
 import threading
 import time
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from launched_sweep import EPOCHS, sweep
 
-from coviews import CoviewsError, choose, reproduce
+from coviews import CoviewsError, choose
+from coviews.choosing import pilots
 from coviews.cli import main
 from coviews.comparison.results import Result
+from coviews.comparison.workers import Workers
+from coviews.files.lock import lock_folder
 from coviews.launching import attendance, far_training, lease
 from coviews.launching.attendance import Attendance, read_state
 from coviews.launching.launchers import LocalLauncher, named_launcher
 from coviews.launching.lease import Lease, LeaseKeeper, LeaseWatch
 from coviews.launching.task import Task
 from small_runs import content, differing
+from trainings_here import train_here
 
 HERE = Path(__file__).parent
 FAR = {"submitit": "executor=local,timeout_min=5", "ray": ""}
@@ -68,11 +72,13 @@ def wait_for(condition, seconds: float = 60.0) -> None:
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory):
-    """Four runs by processes of this machine."""
-    out = tmp_path_factory.mktemp("local") / "c"
-    with mock.patch.object(LocalLauncher, "threads", return_value=1):  # as the jobs have
-        return out, sweep(out, "local").results.runs
+def plain(tmp_path_factory):
+    """Four runs, by what a process of this machine does, but without starting one for each."""
+    out = tmp_path_factory.mktemp("plain") / "c"
+    with pytest.MonkeyPatch.context() as patch:
+        train_here(patch.setattr)
+        patch.setattr(LocalLauncher, "threads", lambda self, at_once: 1)  # as the others have
+        return out, sweep(out).results.runs
 
 
 def without_times(result: Result) -> Result:
@@ -81,20 +87,26 @@ def without_times(result: Result) -> Result:
     )
 
 
-@pytest.mark.parametrize("launcher", FAR)
-def test_killed_and_continued_gives_the_bytes_of_local_runs(launcher, local, cluster, tmp_path):
-    reference, results = local
-    out = tmp_path / "c"
-    process = subprocess.Popen([sys.executable, str(HERE / "launched_sweep.py"), str(out), launcher, FAR[launcher]])
-    first = out / "runs" / "random-0" / "metrics.jsonl"
-    wait_for(lambda: process.poll() is not None or (first.exists() and first.read_bytes().count(b'"kind":"epoch"') > 1))
+@pytest.mark.parametrize("launcher", [*FAR, pytest.param("local", marks=pytest.mark.slow)])
+def test_killed_and_continued_gives_the_bytes_of_plain_runs(launcher, plain, cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(LocalLauncher, "threads", lambda self, at_once: 1)
+    (reference, results), out, options = plain, tmp_path / "c", FAR.get(launcher, "")
+    command = [sys.executable, str(HERE / "launched_sweep.py"), str(out), launcher, options]
+    process = subprocess.Popen(command, start_new_session=True)
+    first = out / "runs" / "long-0" / "metrics.jsonl"
+
+    def epochs() -> int:
+        return first.read_bytes().count(b'"kind":"epoch"') if first.exists() else 0
+
+    wait_for(lambda: process.poll() is not None or epochs() > 0, 120)
     assert process.poll() is None
-    process.kill()
+    os.killpg(process.pid, signal.SIGKILL)  # and the processes that attend to the jobs of submitit here
     process.wait()
-    assert first.read_bytes().count(b'"kind":"epoch"') < EPOCHS
-    made = sweep(out, launcher, FAR[launcher])  # what the killed one started may still be at work
+    wait_for(lambda: not _is_locked(first.parent))
+    assert epochs() < EPOCHS
+    made = sweep(out, launcher, options)
     assert made.failed == {}
-    names = {f"{views}-{seed}" for views in ("random", "uniform") for seed in (0, 1)}
+    names = {f"{variant}-{seed}" for variant in ("long", "short") for seed in (0, 1)}
     assert {p.name for p in (out / "runs").iterdir()} == names
     for name in names:
         ours, theirs = (content(folder / "runs" / name) for folder in (out, reference))
@@ -104,27 +116,44 @@ def test_killed_and_continued_gives_the_bytes_of_local_runs(launcher, local, clu
         assert differing(ours, theirs) == []
     by_name = [{(r.variant, r.seed): without_times(r) for r in runs} for runs in (made.results.runs, results)]
     assert by_name[0] == by_name[1]
-    assert "continuing" in (out / "logs" / "random-0.txt").read_text()
-    assert "at work on" in (out / "logs" / "random-0.txt").read_text()
+    assert "continuing" in (out / "logs" / "long-0.txt").read_text()
+    assert (launcher == "local") != ("at work on" in (out / "logs" / "long-0.txt").read_text())
     assert not (out / "launched").exists()
 
 
-def test_pilots_run_on_a_cluster(cluster, tmp_path):
+def test_pilots_run_on_a_cluster(cluster, tmp_path, monkeypatch):
+    """What trains them is replaced: the rounds of a choice and all that starts them are real."""
+    monkeypatch.setattr(pilots, "Workers", lambda *given, **named: Workers(*given, **named | {"module": "toy_pilot"}))
     choice = choose(
-        "shapes:60", out=tmp_path / "choice", size=16, pilots=2, epochs=1, jobs=2, progress=False, launcher="ray"
-    )
-    assert len(choice.pilots) == 2
-    assert all("at work on" in log.read_text() for log in (tmp_path / "choice" / "logs").iterdir())
-
-
-def test_a_table_of_the_paper_is_made_by_jobs(tmp_path):
-    made = reproduce(
-        "table-moco", data="shapes:140", rows="Random", epochs=1, seeds=1, out=tmp_path / "r", progress=False,
-        launcher="submitit", launcher_options=FAR["submitit"],
+        "shapes:60", labels="none", out=tmp_path / "choice", size=16, pilots=3, epochs=1, jobs=2, progress=False,
+        launcher="ray",
     )  # fmt: skip
-    assert made.comparison is not None
-    assert made.comparison.failed == {}
-    assert len(made.comparison.results.runs) == 1
+    assert [pilot.signals["mirrored"] for pilot in choice.pilots] == [52.0] * 3
+    logs = list((tmp_path / "choice" / "logs").iterdir())
+    assert len(logs) == 3
+    assert all("at work on" in log.read_text() for log in logs)
+
+
+def test_a_table_of_the_paper_takes_the_launcher(tmp_path, monkeypatch):
+    given = {}
+
+    def carry_out(*_, **options):
+        given.update(options)
+        raise CoviewsError("nothing is trained here")
+
+    monkeypatch.setattr(importlib.import_module("coviews.comparison.reproduce"), "carry_out", carry_out)
+    words = ["reproduce", "table-moco", "--launcher", "ray", "--launcher-options", "num_cpus=3", "--jobs", "7"]
+    assert main([*words, "--data", "shapes:140", "--out", str(tmp_path / "r")]) == 2
+    assert given["launcher"] == named_launcher("ray", "num_cpus=3")
+    assert given["jobs"] == 7
+
+
+def _is_locked(run: Path) -> bool:
+    try:
+        lock_folder(run).close()
+    except CoviewsError:
+        return True
+    return False
 
 
 # ------------------------------------------------------------------------------------------- what can happen to one
@@ -244,6 +273,16 @@ def test_without_a_lease_nothing_begins(tmp_path):
     Attendance(toy(tmp_path, "a"), tmp_path, Lease(tmp_path / "lease", 60.0), tmp_path / "a.json").attend()
     assert not (tmp_path / "runs").exists()
     assert '"code": 143' in (tmp_path / "a.json").read_text()
+
+
+def test_the_next_command_ends_what_a_killed_one_left(tmp_path):
+    launcher = named_launcher("submitit", FAR["submitit"])
+    with launcher.opened(tmp_path) as start:
+        training = start(toy(tmp_path, "a", seconds=300))
+        only_process(tmp_path)
+        with launcher.opened(tmp_path):  # a killed one would not renew its lease either
+            wait_for((tmp_path / "runs" / "a" / "saved").exists)
+        training.kill()
 
 
 def test_a_lease_is_renewed_until_it_is_released(tmp_path, monkeypatch):

@@ -113,7 +113,9 @@ class PilotRunner:
         self.settings, self.plan, self.report = settings.replaced(epochs=plan.epochs), plan, report
         self.failed: dict[str, str] = {}
         self._expected: dict[str, float] = {}
-        self._workers = Workers(folder, self._expected, at_once, 1, display, "coviews.choosing.pilot_worker", start)
+        self._workers = Workers(
+            folder, self._expected, at_once, 1, display, module="coviews.choosing.pilot_worker", start=start
+        )
 
     def run(self, families: Sequence[tuple[Family, int]]) -> list[Pilot]:
         """Pilots for families, each with its seed; those that fail are left out and named in `failed`."""
