@@ -1,13 +1,10 @@
 """The far side of a launcher: it starts a training on the machine where it finds itself, and attends to it."""
 
-import contextlib
 import json
 import platform
 import signal
 import subprocess
-import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +14,7 @@ from coviews.errors import CoviewsError
 from coviews.files.atomic import write_whole
 from coviews.files.lock import lock_folder
 from coviews.launching.lease import Lease, LeaseWatch
-from coviews.launching.task import PATIENCE, Task, end_all, start_process
+from coviews.launching.task import PATIENCE, Task, end_all, start_process, unheard_by_children
 
 LOOK = 0.5  # seconds from one look at the training and the lease to the next
 _OWN_END = 60.0  # seconds in which a machine that is taken back ends this process too
@@ -83,7 +80,8 @@ class Attendance:
         if not self._is_free(watch):
             return STOPPED
         try:
-            with _unheard_by_children():
+            # SLURM tells all processes of a job that its time is over: this one then asks the training to save
+            with unheard_by_children("SIGUSR2"):
                 self._process = process = start_process(self.task, self.current)
         except CoviewsError as error:
             note(self.log, f"error: {error}")
@@ -112,23 +110,6 @@ class Attendance:
             except CoviewsError:
                 time.sleep(LOOK)
         return False
-
-
-@contextlib.contextmanager
-def _unheard_by_children() -> Iterator[None]:
-    """SLURM tells all processes of a job that its time is over; that is for this one, which asks the training to save.
-
-    What is ignored here stays so in processes that are started meanwhile.
-    """
-    number = getattr(signal, "SIGUSR2", None)
-    if number is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(number, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(number, signal.SIG_DFL if before is None else before)
 
 
 def note(log: Path, line: str) -> None:

@@ -14,7 +14,7 @@ from coviews.errors import CoviewsError, unknown
 from coviews.launching.attendance import Attendance
 from coviews.launching.far_training import Submit, far_trainings
 from coviews.launching.options import option
-from coviews.launching.task import Task, Training
+from coviews.launching.task import Task, Training, unheard_by_children
 
 if TYPE_CHECKING:
     import submitit
@@ -73,7 +73,8 @@ class SubmititLauncher:
         def submit(attendance: Attendance) -> SubmittedJob:
             executor.update_parameters(name=attendance.task.name)
             try:
-                return SubmittedJob(executor.submit(Submission(attendance)))
+                with unheard_by_children("SIGINT" if self.executor == "local" else ""):  # Ctrl-C is for the command
+                    return SubmittedJob(executor.submit(Submission(attendance)))
             except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError, OSError) as error:
                 raise CoviewsError(f"cannot submit a job: {_last_line(error)}") from error
 

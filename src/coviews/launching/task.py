@@ -1,9 +1,12 @@
 """A training as a process of its own: what it runs, what it is asked, and where its messages go."""
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -65,6 +68,20 @@ def start_process(task: Task, current: Path | None = None) -> "subprocess.Popen[
     except BrokenPipeError:
         pass  # it is gone already: its log says why
     return process
+
+
+@contextlib.contextmanager
+def unheard_by_children(name: str) -> Iterator[None]:
+    """Start processes that ignore a signal: what is ignored when they start stays so."""
+    number = getattr(signal, name, None)
+    if number is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(number, signal.SIG_DFL if before is None else before)
 
 
 def end_all(trainings: Iterable[Training]) -> None:
