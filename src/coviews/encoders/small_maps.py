@@ -1,7 +1,7 @@
 """Convolutions over maps smaller than their kernel, in 32 bits whatever the precision of the others.
 
-On processors, torch 2.13 leaves parts of the gradient of such a layer's weights unset in bfloat16 where no output reaches
-them: they have what was in the memory before, at times NaN. Views of 8 pixels have such maps in `resnet8`.
+On processors, torch 2.13 leaves the gradient of some of such a layer's weights unset in bfloat16, those that meet only
+padding: it is what was in the memory before, at times NaN. Views of 8 pixels have such maps in `resnet8`.
 """
 
 from typing import Any
