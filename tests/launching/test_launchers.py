@@ -5,6 +5,7 @@ import dataclasses
 import importlib
 import importlib.util
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,8 +25,10 @@ from coviews.comparison.workers import Workers
 from coviews.files.lock import lock_folder
 from coviews.launching import attendance, far_training, lease
 from coviews.launching.attendance import Attendance, read_state
-from coviews.launching.launchers import LocalLauncher, named_launcher
+from coviews.launching.launchers import Launcher, LocalLauncher, named_launcher
 from coviews.launching.lease import Lease, LeaseKeeper, LeaseWatch
+from coviews.launching.on_ray import RayLauncher
+from coviews.launching.on_submitit import SubmititLauncher
 from coviews.launching.task import Task
 from small_runs import content, differing
 from trainings_here import train_here
@@ -327,6 +330,29 @@ def test_slurm_is_asked_for_what_the_options_say(tmp_path, monkeypatch):
     assert asked >= {
         "partition=gpu", "gpus-per-node=1", "time=600", "cpus-per-task=8", "mem=16GB", "job-name=a", "signal=USR2@120",
     }  # fmt: skip
+
+
+def test_the_commands_of_the_docs_are_understood(monkeypatch):
+    """As they are typed; nothing is trained."""
+
+    class Read(Exception):
+        """The command was understood."""
+
+    def read(*_, **given):
+        o = given["options"]
+        launchers.append(named_launcher(o.launcher, o.launcher_options))
+        raise Read
+
+    launchers: list[Launcher] = []
+    for name in ("coviews.comparison.compare", "coviews.choosing.choose"):
+        monkeypatch.setattr(importlib.import_module(name), name.rpartition(".")[2], read)
+    page = (HERE.parents[1] / "docs" / "scale.md").read_text()
+    for line in page.splitlines():
+        if line.startswith("coviews ") and "--launcher" in line:
+            with pytest.raises(Read):
+                main(shlex.split(line)[1:])
+    gpu = {"partition": "gpu", "gpus_per_node": 1, "cpus_per_task": 8, "timeout_min": 600}
+    assert launchers == [SubmititLauncher(**gpu), RayLauncher(address="auto", num_gpus=1, num_cpus=8), RayLauncher()]
 
 
 # -------------------------------------------------------------------------------------------------------- bad input
