@@ -55,7 +55,7 @@ class _Shards(Format):
 class _Parquet(Format):
     """Image files in a column of parquet files, as Hugging Face keeps data sets."""
 
-    about = f"parquet files with a column of images ({PARQUET}), one, a range or a folder of them, or a URL"
+    about = "parquet files with a column of images (.parquet), as many, or a URL"
     examples = ("train.parquet", "train-{00000..00015}.parquet", "hf://datasets/USER/NAME/data/{0000..0015}.parquet")
 
     def fits(self, data: Any) -> bool:
@@ -70,7 +70,7 @@ class _Parquet(Format):
 class _RemoteFolder(Format):
     """A folder of image files, shards or parquet files on object storage."""
 
-    about = "a folder on object storage, of images, shards or parquet files"
+    about = "a folder of images, shards or parquet files on object storage"
     examples = ("s3://bucket/folder", "gs://bucket/folder")
 
     def fits(self, data: Any) -> bool:
