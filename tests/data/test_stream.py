@@ -219,6 +219,7 @@ def test_a_broken_image_is_replaced_by_another_always_the_same(shards, images, t
                 content[name + 512 : name + 560] = bytes(48)
         (folder / path.name).write_bytes(content)
     stream = opened(folder, buffer=LANES * 4 * PER_SHARD)  # pieces that are whole shards
+    assert np.array_equal(stream[np.array([0, 120])][0], images[0])
     everything = stream[np.arange(COUNT)]
     good = [i for i in range(COUNT) if i not in broken]
     assert np.array_equal(everything[good], images[good])
@@ -231,6 +232,16 @@ def test_a_broken_image_is_replaced_by_another_always_the_same(shards, images, t
     assert set(stream.broken) == set(other.broken) == broken
     assert stream.broken_by_name()[0] == ("002.tar/000030.png", "not an image")
     assert stream.broken_text().startswith("15 of 240 images are broken, and other images took their places: 002.tar/")
+
+
+def test_a_disk_that_is_gone_ends_it(tmp_path, opened, images):
+    (tmp_path / "images").mkdir()
+    for i in range(40):
+        Image.fromarray(images[i]).save(tmp_path / "images" / f"{i:02d}.png")
+    stream = opened(tmp_path / "images")
+    (tmp_path / "images").rename(tmp_path / "elsewhere")
+    with pytest.raises(CoviewsError, match=r"16 of the 16 images of a batch cannot be read: .*\.png \(No such file"):
+        stream[np.arange(16)]
 
 
 def test_too_many_broken_images_end_it_before_it_begins(tmp_path, opened, images):
@@ -302,6 +313,11 @@ def test_a_failed_fetch_is_tried_again(remote, images, opened, monkeypatch):
     monkeypatch.setattr(kind, "_open", fails)
     for shard in range(20):  # those of the sample are dropped
         stream.source.pack.plan([shard], [])
+    assert np.array_equal(stream[np.arange(84, 96)], images[84:96])
+    failures[0] = 3
+    stream.source.pack.plan([0], [])
+    stream.source.pack.plan([7], [])  # in the background it fails, and when it is needed it is tried again
+    assert stream.source.pack._shards._shards[7].exception(10) is not None
     assert np.array_equal(stream[np.arange(84, 96)], images[84:96])
     failures[0] = 100
     stream.source.pack.plan([0], [])

@@ -108,7 +108,8 @@ class FetchedShards:
                 self._pool = None
 
     def _requested(self, shard: int) -> "Future[OpenedShard]":
-        if shard not in self._shards:
+        known = self._shards.get(shard)
+        if known is None or (known.done() and known.exception() is not None):  # it may work by now
             self._pool = self._pool or ThreadPoolExecutor(_AT_ONCE, "shards")
             self._shards[shard] = self._pool.submit(self._open, shard)
         return self._shards[shard]

@@ -90,7 +90,10 @@ class RemoteListing:
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         self.system, self.folder = remote_file(self.url)
-        files = tried_again(lambda: self.system.find(self.folder, detail=True), f"list {url}")
+        try:
+            files = tried_again(lambda: self.system.find(self.folder, detail=True), f"list {url}")
+        except FileNotFoundError as error:
+            raise CoviewsError(f"there is no folder {url}") from error
         self._files = {path: about for path, about in sorted(files.items()) if "/." not in path[len(self.folder) :]}
 
     def urls(self, suffix: str) -> list[str]:

@@ -30,6 +30,7 @@ _TRIED = 64  # images that tell the size of all, before the sample is taken
 _SAMPLED_SHARDS = 8  # that are fetched for the sample
 _PIECES = 4  # of shards, in a lane's window, where shards need not be read as a whole
 _SUBSTITUTES = 8  # images that are tried in place of a broken one
+_MOST_BROKEN = 0.5  # of a batch: with more, it is not the images that are wrong
 _NAMED = 10_000  # broken images that are remembered
 _BLOCK = 8  # images of one task
 
@@ -58,12 +59,17 @@ class Stream:
     def __getitem__(self, indices: NDArray[np.int64]) -> NDArray[Any]:
         images = np.empty((len(indices), *self.target.shape), self.dtype)
 
-        def decode(first: int) -> None:
-            for row in range(first, min(first + _BLOCK, len(indices))):
-                images[row] = self._decoded(int(indices[row]))
+        def decode(first: int) -> int:
+            rows = range(first, min(first + _BLOCK, len(indices)))
+            return sum(self._decode_into(images[row], int(indices[row])) for row in rows)
 
-        for _ in self._pool.map(decode, range(0, len(indices), _BLOCK)):
-            pass  # an error is raised here
+        broken = sum(self._pool.map(decode, range(0, len(indices), _BLOCK)))
+        if broken > max(1, _MOST_BROKEN * len(indices)):
+            some = listed(self.broken_by_name()[-3:])
+            raise CoviewsError(
+                f"{broken} of the {len(indices)} images of a batch cannot be read: {some}; a run can be continued with "
+                "--resume when they can"
+            )
         return images
 
     def order(self, seed: Sequence[int], batch: int) -> StreamOrder:
@@ -75,7 +81,7 @@ class Stream:
     def broken_by_name(self) -> list[Broken]:
         """The images that could not be read so far, and why."""
         names = self.source.names
-        named = [(f"item {i}" if names is None else names[i], why) for i, why in sorted(self.broken.items())]
+        named = [(f"item {i}" if names is None else names[i], why) for i, why in sorted(dict(self.broken).items())]
         return [*self.source.unreadable, *named]
 
     def broken_text(self) -> str | None:
@@ -93,18 +99,21 @@ class Stream:
         if packed is not None:
             packed.pack.close()
 
-    def _decoded(self, index: int) -> NDArray[Any]:
+    def _decode_into(self, place: NDArray[Any], index: int) -> bool:
+        """Decode an image, or the one that takes its place; whether it is broken."""
         for other in self._substitutes(index):
             if other in self.broken:
                 continue
             try:
-                return self.source.read(other, self.target)[0]
+                place[:] = self.source.read(other, self.target)[0]
+                return other != index
             except CoviewsError:
                 raise
             except Exception as error:  # decoders of damaged files raise anything
                 if len(self.broken) < _NAMED:
                     self.broken[other] = reason(error)
-        return np.asarray(self.sample.images[index % len(self.sample)])
+        place[:] = self.sample.images[index % len(self.sample)]
+        return True
 
     def _substitutes(self, index: int) -> list[int]:
         """The image itself, and those that follow it: where images are read together, those are at hand."""

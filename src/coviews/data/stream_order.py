@@ -68,11 +68,9 @@ class StreamOrder:
         later: set[int] = set()
         while first < stop:
             lane, place, left = self._lane(first)
-            window = place // self._window
-            now |= self._runs_of(lane, window)
-            window = (place + left - 1) // self._window
-            now |= self._runs_of(lane, window)
-            later |= self._runs_of(lane, window + 1)
+            windows = range(place // self._window, (place + left - 1) // self._window + 1)
+            now = now.union(*(self._runs_of(lane, window) for window in windows))
+            later |= self._runs_of(lane, windows.stop)
             first += left
         return np.array(sorted(now), np.int64), np.array(sorted(later - now), np.int64)
 

@@ -98,7 +98,7 @@ class TarPack:
 def open_tar_pack(where: str, names: Sequence[str], cache: Path, title: str, frames: str | None = None) -> PackedImages:
     """Look through all shards for images and labels, unless the cache knows them."""
     folder = cache_folder(cache)
-    stamps = parallel_map(_stamp_or_problem, names, "")
+    stamps = parallel_map(_stamp_or_problem, names, title)
     path = folder / f"{cache_key(stamps, 'tar')}.npz"
     if (index := _stored(path, len(names))) is not None:
         pack = TarPack(names, index, stamps, folder)

@@ -288,7 +288,7 @@ class Training:
         assert self.stream is not None
         for broken in self.ranks.all_of(dict(self.stream.broken)):
             self.stream.broken.update(broken)
-        return dict(sorted(self.stream.broken.items()))
+        return dict(sorted(dict(self.stream.broken).items()))
 
     @property
     def _hard_state(self) -> dict[str, Any]:
