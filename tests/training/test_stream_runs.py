@@ -1,11 +1,13 @@
 """Training on a stream: exact after a kill and with two processes, and in little memory."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import fsspec
@@ -15,9 +17,11 @@ import safetensors.torch
 import torch
 
 import coviews
-from coviews import CoviewsError, pretrain
-from coviews.data.stream import Stream
+from coviews import CoviewsError, ViewSettings, pretrain, view_source
+from coviews.data.request import ImageRequest
+from coviews.data.stream import Stream, open_stream
 from coviews.data.tar_pack import TarPack
+from coviews.training.batches import Batches
 from coviews.training.signals import Stopped
 from coviews.training.state import Training
 from made_up_shards import write_shards
@@ -86,8 +90,8 @@ def test_a_run_that_was_stopped_goes_on_exactly(where, with_broken, tmp_path, mo
 
 
 def test_a_killed_process_goes_on_exactly(shards, tmp_path):
-    options = f"""{shards} --stream --stream-buffer 48 --size 16 --encoder resnet8 --projector 32 --epochs 3
-        --batch-size 8 --knn-every 0 --accelerator cpu --save-every 0 --no-report --no-tensorboard --no-progress
+    options = f"""{shards} --stream --stream-buffer 48 --size 16 --encoder resnet8 --projector 32 --epochs 2
+        --batch-size 16 --knn-every 0 --accelerator cpu --save-every 0 --no-report --no-tensorboard --no-progress
         --cache {tmp_path / "cache"}"""
     command = [sys.executable, "-m", "coviews", "pretrain"]
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -102,7 +106,7 @@ def test_a_killed_process_goes_on_exactly(shards, tmp_path):
     torch.set_num_threads(1)
     pretrain(resume=run, progress=False)
     settings = coviews.PretrainSettings(
-        data=str(shards), stream=True, stream_buffer=48, size=16, encoder="resnet8", epochs=3, batch_size=8,
+        data=str(shards), stream=True, stream_buffer=48, size=16, encoder="resnet8", epochs=2, batch_size=16,
         knn_every=0, accelerator="cpu", report=False, tensorboard=False, cache=tmp_path / "cache",
         out=tmp_path / "whole",
     ).replaced(projector=32)  # fmt: skip
@@ -111,6 +115,24 @@ def test_a_killed_process_goes_on_exactly(shards, tmp_path):
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_make_together_what_one_makes(ranks, shards, tmp_path):
+    request = ImageRequest(
+        size=None, channels=None, limit=None, subset=None, subset_seed=0, root=tmp_path, download=False, max_broken=0.5,
+        cache=tmp_path, memory=None, progress=False, stream=True,
+    )  # fmt: skip
+    source = view_source("simclr")
+    with contextlib.closing(open_stream(shards, request, 48)) as stream:
+        whole = Batches(stream, 16, 3, ViewSettings(threads=1))
+        parts = [replace(whole, rank=rank, ranks=ranks) for rank in range(ranks)]
+        for step in (0, whole.steps - 1):
+            (views,), plan = whole.make(source, 1, step, whole.order(1))
+            made = [part.make(source, 1, step, part.order(1)) for part in parts]
+            assert np.array_equal(np.concatenate([groups[0] for groups, _ in made]), views)
+            assert all(other == plan for _, other in made)
+
+
+@pytest.mark.slow
 def test_two_processes_train_as_one(shards, tmp_path):
     for devices in (1, 2):
         command = [sys.executable, HERE / "two_ranks.py", str(devices), tmp_path, "simclr", "recipe", "", shards]

@@ -48,7 +48,7 @@ class Stream:
         self.source, self.sample, self.target = source, sample, target
         self.shape = (len(source), *target.shape)
         self.dtype = np.dtype(target.dtype)
-        self.broken: dict[int, str] = {}  # by index: why an image could not be read
+        self.broken: dict[int, Broken] = {}  # by index: the images that could not be read
         self._bounds, self._buffer = bounds, buffer
         workers = (threads or os.cpu_count() or 1) if source.in_threads else 1
         self._pool = ThreadPoolExecutor(workers, "decoding")
@@ -79,10 +79,8 @@ class Stream:
         return StreamOrder(self._bounds, seed, batch, self._buffer, self._fetch if fetches else None)
 
     def broken_by_name(self) -> list[Broken]:
-        """The images that could not be read so far, and why."""
-        names = self.source.names
-        named = [(f"item {i}" if names is None else names[i], why) for i, why in sorted(dict(self.broken).items())]
-        return [*self.source.unreadable, *named]
+        """What could not be read so far, and why."""
+        return [*self.source.unreadable, *(broken for _, broken in sorted(dict(self.broken).items()))]
 
     def broken_text(self) -> str | None:
         """What is said of them; None if there are none."""
@@ -110,8 +108,9 @@ class Stream:
             except CoviewsError:
                 raise
             except Exception as error:  # decoders of damaged files raise anything
-                if len(self.broken) < _NAMED:
-                    self.broken[other] = reason(error)
+                if len(self.broken) < _NAMED:  # the name at once, as its shard is at hand
+                    names = self.source.names
+                    self.broken[other] = (f"item {other}" if names is None else names[other], reason(error))
         place[:] = self.sample.images[index % len(self.sample)]
         return True
 

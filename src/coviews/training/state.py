@@ -276,19 +276,20 @@ class Training:
             if self.hard_views is not None:
                 self.hard_views.load_state_dict(state.get("hard views", {}))
             if self.stream is not None:
-                self.stream.broken.update({int(index): str(why) for index, why in state["broken"].items()})
+                for index, name, why in state["broken"]:
+                    self.stream.broken[int(index)] = (str(name), str(why))
         except Exception as error:  # torch and NumPy raise anything for values that do not fit
             why = " ".join(str(error).split())[:200]
             raise CoviewsError(f"the checkpoint {self.run.checkpoint} does not fit this run: {why}") from error
         for epoch in reversed(self.queued):
             self.queue.push(load_policy(self.run.policy_path(epoch)))
 
-    def share_broken(self) -> dict[int, str]:
-        """Tell all processes which images of the stream each could not read: by index, why."""
+    def share_broken(self) -> list[tuple[int, str, str]]:
+        """Tell all processes which images of the stream each could not read: their indices, names, and why."""
         assert self.stream is not None
         for broken in self.ranks.all_of(dict(self.stream.broken)):
             self.stream.broken.update(broken)
-        return dict(sorted(dict(self.stream.broken).items()))
+        return [(index, *broken) for index, broken in sorted(dict(self.stream.broken).items())]
 
     @property
     def _hard_state(self) -> dict[str, Any]:
