@@ -1,7 +1,10 @@
 """Streams: each epoch in an order of its own, images decoded when asked for, and few of them at once."""
 
+import http.server
 import io
+import threading
 import time
+from functools import partial
 
 import fsspec
 import numpy as np
@@ -278,6 +281,22 @@ def test_shards_of_a_server_are_fetched_while_they_are_needed(remote, images, op
         most = max(most, len(stream.source.pack.kept))
     assert 0 < most <= 2 * LANES + 1 < 20
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.suffix != ".npz"]
+
+
+def test_a_web_server_need_not_send_parts_of_files(shards, images, opened):
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(shards))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        where = f"http://127.0.0.1:{server.server_port}"
+        stream = opened(f"{where}/{{000..019}}.tar")
+        indices = stream.order([0, 1, 1], BATCH)[:BATCH]
+        assert np.array_equal(stream[indices], images[indices])
+        with pytest.raises(CoviewsError, match=r"cannot read the shard http.*/700\.tar: it is not there"):
+            opened(f"{where}/{{700..701}}.tar")
+        server.shutdown()
 
 
 def test_a_folder_of_another_machine_has_shards_or_images(remote, images, opened, shards):

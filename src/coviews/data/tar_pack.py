@@ -129,10 +129,9 @@ def _look(name: str, folder: Path) -> tuple[Places, Looked]:
             with opened_file(name) as file:
                 members, problem = look_into(file)
     except OSError as error:
-        problem = reason(error)
-    places = Places(
-        np.array([m.start for m in members], np.int64), np.array([_size(m.size) for m in members], np.uint32)
-    )
+        problem = "it is not there" if isinstance(error, FileNotFoundError) else reason(error)
+    starts, sizes = [m.start for m in members], [_size(m.size) for m in members]
+    places = Places(np.array(starts, np.int64), np.array(sizes, np.uint32))
     return places, Looked.of([m.label for m in members], problem)
 
 
