@@ -1,11 +1,11 @@
 """What training on learned views costs: images per second of `pretrain` over those of the bare encoder step.
 
-Bare: forward, loss, backward and update of the same method, in the precision that auto chooses on this machine, on
+Bare: forward, loss, backward and update of the same method, in the precision that is the default on this machine, on
 views that were made beforehand. `pretrain`: whole epochs of it, views drawn from a queue of four policies, made, moved
 and normalised. lightly: its SimCLR with its own transform (torchvision's operations), loss and projector on the same
 encoder, images, batch and cores, images in memory, in 32 bits as in its own example, with the number of loader
 processes that serves it best; and the same in our precision. `step_speedup`: the bare step in 32 bits over that in the
-precision of auto. All in one process, in turn, medians of rounds.
+default precision. All in one process, in turn, medians of rounds.
 
 Then the time of an epoch of hard views of each kind, and of the keeping head, over that of the recipe.
 """
@@ -58,8 +58,6 @@ def training_of(encoder: str, images: int, **changes: Any) -> Iterator[Training]
         save_every=1e6, space="autoaugment", search=PPOSettings(),
         views="coviews",
     ).replaced(**changes)  # fmt: skip
-    if settings.precision == "32-true" and "precision" not in changes:
-        settings = settings.replaced(precision="auto")
     settings = for_this_machine(settings)
     with tempfile.TemporaryDirectory() as folder:
         training = Training(settings, make_fabric(settings), Display(False), settings.data, None)

@@ -3,13 +3,17 @@
 import json
 import math
 import os
+import resource
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import pytest
 import yaml
 
+from coviews import load_policy
+from coviews.boundary.checkpoints import read_tensors
 from coviews.boundary.json_text import DEEPEST, json_lines, parse_json, read_json
 from coviews.boundary.regular import open_regular, read_bounded
 from coviews.boundary.schema import Count, OpenSchema, Schema, checked
@@ -235,3 +239,19 @@ def test_yaml_goes_through_a_schema():
     with pytest.raises(CoviewsError, match="it is wrong: x: expected int, got str"):
         parse_yaml("x: a\ny: 2.5", Point, "it")
     assert math.isclose(parse_yaml("x: 1\ny: 1.0e-3", Point, "it").y, 1e-3)
+
+
+@pytest.mark.parametrize("read", [load_policy, read_tensors])
+def test_weights_that_do_not_fit_into_memory_are_an_error_of_one_line(read, tmp_path):
+    """A file of 3 GB that takes no room on the disk, read by a process that may map one more."""
+    path = tmp_path / "large.safetensors"
+    with open(path, "wb") as file:
+        file.truncate(3 << 30)
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + (1 << 30), limits[1]))
+    try:
+        with pytest.raises(CoviewsError, match="does not fit into memory"):
+            read(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)

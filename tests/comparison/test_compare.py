@@ -54,6 +54,7 @@ def test_all_view_sources_are_trained_judged_and_ranked(here, tmp_path, capsys):
     assert "one seed cannot tell" in made.sentence
     assert made.sentence in " ".join(str(made).split())
     page = (tmp_path / "c" / "comparison.html").read_text()
+    assert "<h1>Comparison on shapes:100</h1>" in page
     assert "accuracy-epochs" in page
     assert "accuracy-time" in page
     assert read_results(tmp_path / "c" / "results.json").runs == made.results.runs
@@ -142,7 +143,7 @@ def test_figures_on_request(here, tmp_path):
 
 
 ARGUMENTS = [
-    "compare", "shapes:100", "--size", "16", "--encoder", "resnet8", "--batch-size", "32", "--epochs", "80",
+    "compare", "shapes:100", "--size", "16", "--encoder", "resnet8", "--batch-size", "32", "--epochs", "50",
     "--views", "uniform,random", "--seeds", "1", "--jobs", "2", "--projector", "32", "--knn-every", "30",
     "--no-tensorboard", "--no-report", "--save-every", "0", "--accelerator", "cpu",
 ]  # fmt: skip
@@ -177,7 +178,7 @@ def test_killed_then_interrupted_then_finished(tmp_path):
         said = process.communicate()[0].decode()
         wait_for(lambda: not any(_is_locked(run) for run in runs))  # trainings see that their parent is gone, and end
         done = [epochs_done(run) for run in runs]
-        assert all(0 < n < 80 for n in done)
+        assert all(0 < n < 50 for n in done)
     assert process.returncode == 130
     assert "stopped; the same command goes on from here" in said
     last = start(ARGUMENTS, tmp_path)
@@ -189,7 +190,7 @@ def test_killed_then_interrupted_then_finished(tmp_path):
     assert {r.variant for r in found.runs} == {"uniform", "random"}
     for run in runs:
         assert "continuing" in (tmp_path / "comparison" / "logs" / f"{run.name}.txt").read_text()
-        assert epochs_done(run) == 80
+        assert epochs_done(run) == 50
 
 
 def _are_past(runs: list[Path], epochs: list[int]) -> bool:
@@ -350,6 +351,12 @@ def test_paired_difference_by_hand():
     assert gap.half == pytest.approx(4.302653 / 3**0.5)
     assert not gap.beyond_noise
     assert paired({0: 1.0}, {1: 1.0}) is None
+
+
+def test_a_difference_that_rounds_to_nothing_has_no_minus():
+    assert str(paired({0: 1.0}, {0: 1.04})) == "+0.0"
+    assert str(paired({0: 1.0, 1: 2.0}, {0: 1.04, 1: 2.04})) == "+0.0 ± 0.0"
+    assert str(paired({0: 1.0}, {0: 1.06})) == "-0.1"
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 12, 31])

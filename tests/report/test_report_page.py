@@ -17,7 +17,7 @@ from coviews.policies.placement_effects import COUNTS, PlacementEffects
 from coviews.policies.statistics import policy_statistics
 from coviews.policies.tilted import Effects, Tilt, TiltedPolicy
 from coviews.report import figures
-from coviews.report.charts import smoothed
+from coviews.report.charts import Line, LineChart, smoothed
 from coviews.report.page import run_charts
 from coviews.report.plotly_figures import figure, text
 from coviews.report.policy_charts import clear_preferences, learned_text
@@ -83,6 +83,13 @@ def test_every_part_of_a_whole_run_is_there(tmp_path):
         assert len(place[1]) > 20
     assert body.count("alt=") == body.count("<img")
     assert "What is missing" not in body
+
+
+@pytest.mark.parametrize(("x_title", "last", "dtick"), [("epoch", 8, 1), ("epoch", 9, None), ("minutes", 2, None)])
+def test_few_epochs_have_a_tick_each_and_no_halves(x_title, last, dtick):
+    line = Line("loss", [1.0, float(last)], [2.0, 1.0])
+    axis = figure(LineChart("loss", "Loss", x_title, "loss", [line], "falls"))["layout"]["xaxis"]
+    assert axis.get("dtick") == dtick
 
 
 def test_the_numbers_are_those_of_the_policies(tmp_path):

@@ -36,7 +36,7 @@ def records(run, kind):
 
 def test_it_learns_and_leaves_what_it_should(no_guards, tmp_path, capsys):
     settings = SMALL.replaced(
-        data="shapes:1000", size=32, epochs=12, batch_size=64, lr=0.12, warmup_epochs=4, search={"every": 4},
+        data="shapes:600", size=32, epochs=12, batch_size=64, lr=0.12, warmup_epochs=4, search={"every": 4},
         knn_every=6, projector=None, temperature=0.5, tensorboard=True, out=tmp_path / "run",
     )  # fmt: skip
     done = pretrain(settings=settings)

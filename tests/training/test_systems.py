@@ -21,7 +21,7 @@ SYSTEMS = {
     ),
     "viewmaker": TINY.replaced(views="viewmaker", space=None, precision="bf16-mixed"),
     "viewmaker of crops": TINY.replaced(
-        views="viewmaker", space=None, viewmaker_source="cropflip", views_local=1, local_size=8, precision="32-true"
+        views="viewmaker", space=None, viewmaker_source="cropflip", views_local=1, local_size=8, precision="bf16-mixed"
     ),
     "adversarial autoaugment": TINY.replaced(
         views="indepviews", epochs=3, queue_size=1, search=dataclasses.replace(ADVERSARIAL, batch=32, images_each=8)

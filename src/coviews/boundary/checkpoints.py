@@ -45,6 +45,8 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
         return safetensors.torch.load_file(path)
     except (OSError, safetensors.SafetensorError, ValueError, TypeError, KeyError, RuntimeError) as error:
         raise CoviewsError(f"{path} is no file of weights, or is damaged: {error}") from error
+    except MemoryError as error:
+        raise CoviewsError(f"the file of weights {path} does not fit into memory") from error
 
 
 def is_plain_tensor(value: Any) -> bool:

@@ -84,3 +84,5 @@ def open_weights(path: str | Path, kind: str) -> Iterator[Weights]:
     except (safetensors.SafetensorError, OSError, TypeError) as error:
         article = "an" if kind[0] in "aeiou" else "a"
         raise CoviewsError(f"{path} is not {article} {kind}, or is damaged: {error}") from error
+    except MemoryError as error:
+        raise CoviewsError(f"the {kind} {path} does not fit into memory") from error

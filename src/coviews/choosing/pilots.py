@@ -22,6 +22,7 @@ from coviews.encoders.open import open_encoder
 from coviews.errors import CoviewsError
 from coviews.policies.factors import Family
 from coviews.runs.settings import PretrainSettings
+from coviews.training.precision import fast_precision
 
 BATCH = 64
 LR = 0.12
@@ -53,7 +54,7 @@ def pilot_settings(data: str, options: ChooseOptions, images: int, channels: int
         subset=str(count) if count < images else None, subset_seed=o.seed, encoder=o.encoder, views="recipe",
         batch_size=max(2, min(BATCH, count // 4)), lr=LR, lr_warmup_epochs=2, knn_every=0, report=False,
         tensorboard=False, data_root=o.data_root, cache=o.cache, accelerator="cpu", save_every=30.0,
-        precision="32-true", forbid=o.forbid, cap=o.cap,
+        precision=fast_precision("cpu"), forbid=o.forbid, cap=o.cap,
     )  # fmt: skip
 
 

@@ -72,7 +72,7 @@ class ReproduceOptions:
     epochs: Int = None
     """Other than the scale's; the warm-up and the time between searches shrink with them."""
     precision: Text = None
-    """Of all trainings, as for pretrain; by default 32-true."""
+    """Of all trainings, as for pretrain; by default 32-true, with --data auto."""
     out: MaybePath = None
     """The folder; by default reproduced/NAME-SCALE."""
     data_root: Path = Path("data")

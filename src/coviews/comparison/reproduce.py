@@ -21,6 +21,7 @@ from coviews.console.options import replaced
 from coviews.errors import CoviewsError
 from coviews.evaluation.measures import MEASURES
 from coviews.evaluation.text_tables import as_text
+from coviews.runs.settings import AUTO
 from coviews.runs.settings_file import changed_settings
 
 
@@ -134,8 +135,8 @@ def reproduce(
 def _shared_settings(options: ReproduceOptions) -> dict[str, Any]:
     """The settings that the options give all trainings."""
     shared: dict[str, Any] = {"data_root": str(options.data_root), "download": options.download}
-    if options.precision is not None:
-        shared["precision"] = options.precision
+    if options.precision is not None or options.data is not None:  # the paper's settings have 32 bits
+        shared["precision"] = options.precision or AUTO
     if options.data is not None:
         test_data = None if options.test_data is None else str(options.test_data)
         shared |= {"data": str(options.data), "test_data": test_data, "subset": options.subset}

@@ -7,6 +7,7 @@ from coviews.data.cache import in_words, memory_for_images
 from coviews.data.load import ImageSet
 from coviews.encoders.architectures import WEIGHT_COPIES, check_encoder, make_encoder
 from coviews.encoders.initial import start_from
+from coviews.encoders.small_maps import compute_small_maps_in_full
 from coviews.errors import CoviewsError
 from coviews.methods.known import make_method
 from coviews.methods.method import Method
@@ -26,7 +27,10 @@ def build_method(settings: PretrainSettings, images: ImageSet, module: nn.Module
     if s.init_from is not None:
         start_from(s.init_from, encoder, s.encoder, (height, width), channels, download=s.download)
     _check_memory(s, features)
-    return make_method(s.method, encoder, features, seed=s.seed)
+    method = make_method(s.method, encoder, features, seed=s.seed)
+    if s.precision == "bf16-mixed":
+        compute_small_maps_in_full(method)
+    return method
 
 
 def _check_memory(settings: PretrainSettings, features: int) -> None:

@@ -209,9 +209,9 @@ class PretrainSettings:
     """Devices (on a CPU: processes) on each machine."""
     num_nodes: int = 1
     """Machines."""
-    precision: str = "32-true"
+    precision: str = AUTO
     """32-true, bf16-mixed, 16-mixed, or auto: bf16-mixed where the processor or GPU has instructions for it, which is
-    faster, otherwise 32-true. The loss always has 32 bits. Whether bf16-mixed costs accuracy has not been studied."""
+    faster, otherwise 32-true. The loss always has 32 bits."""
     threads: int | None = None
     """Threads that make views; all cores if none. The result does not depend on it."""
 
