@@ -1,13 +1,18 @@
 """Runs that take a second: the settings, and what must be equal in two of them."""
 
+import contextlib
 import json
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import torch
 
 from coviews import LossTable, PPOSettings, TableSettings
 from coviews.methods.simclr import SimCLRSettings
 from coviews.runs.settings import PretrainSettings
+from coviews.training.state import Training
 
 SEARCH = PPOSettings(iterations=3, samples=8, minibatch=8, batch=32, reference_batches=1, every=1)
 SMALL = PretrainSettings(
@@ -22,6 +27,21 @@ def trust_young_encoders(patch=setattr) -> None:
     """Let a table's policies differ from the prior, though the encoder tells no pair from another yet."""
     patch(LossTable, "_useless", lambda *_: None)
     patch(LossTable, "_chance", lambda _: 8.0)
+
+
+@contextlib.contextmanager
+def signalled(when: int | Callable[[Training], bool]) -> Iterator[None]:
+    """SIGTERM reaches a training when it has looked for one so many times, or once a condition holds."""
+    looks_for_one, looks = Training.stop_if_asked, []
+
+    def looks_again(training: Training) -> None:
+        looks.append(training.step)
+        if when(training) if callable(when) else len(looks) == when:
+            training.stop_request.signal = signal.SIGTERM
+        looks_for_one(training)
+
+    with mock.patch.object(Training, "stop_if_asked", looks_again):
+        yield
 
 
 def content(path: Path) -> dict:

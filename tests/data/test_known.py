@@ -368,13 +368,6 @@ def test_damaged_files_are_named(tmp_path):
         load_images("svhn", root=tmp_path)
 
 
-def test_without_scipy_it_is_said(tmp_path, monkeypatch):
-    write_svhn(tmp_path)
-    monkeypatch.setitem(sys.modules, "scipy.io", None)
-    with pytest.raises(CoviewsError, match="pip install scipy"):
-        load_images("svhn", root=tmp_path)
-
-
 def test_known_sets_do_not_import_torch(tmp_path):
     write_cifar10(tmp_path)
     code = (
@@ -485,5 +478,5 @@ def test_files_that_ask_for_far_more_memory_than_they_have_bytes(tmp_path):
     tracemalloc.stop()
     empty = {"X": np.zeros((32, 32, 3, 2000), np.uint8), "y": np.ones((2000, 1), np.uint8)}
     scipy.io.savemat(tmp_path / "train_32x32.mat", empty, do_compression=True)
-    with pytest.raises(CoviewsError, match=r"X would be of the shape \(32, 32, 3, 2000\), and the file has"):
+    with pytest.raises(CoviewsError, match="larger than a file of this size should hold"):
         load_images("svhn", root=tmp_path)

@@ -4,7 +4,6 @@ import functools
 import gzip
 import http.server
 import re
-import signal
 import tarfile
 import threading
 
@@ -15,9 +14,8 @@ from PIL import Image
 from coviews import CoviewsError, load_images, pretrain
 from coviews.data.shards import expanded_ranges, shard_names
 from coviews.training.signals import Stopped
-from coviews.training.state import Training
 from made_up_shards import add, write_shards
-from small_runs import SMALL
+from small_runs import SMALL, signalled
 
 COUNT = 48
 
@@ -163,7 +161,7 @@ def test_ranges():
     assert expanded_ranges("plain.tar") == ["plain.tar"]
 
 
-def test_a_training_on_shards_is_that_on_the_images_and_goes_on_exactly(shards, images, tmp_path, monkeypatch):
+def test_a_training_on_shards_is_that_on_the_images_and_goes_on_exactly(shards, images, tmp_path):
     settings = SMALL.replaced(views="recipe", epochs=2, batch_size=16, size=None)
     pattern = f"{shards}/{{000..004}}.tar"
     pretrain(pattern, settings=settings.replaced(out=tmp_path / "whole"), progress=False)
@@ -171,18 +169,8 @@ def test_a_training_on_shards_is_that_on_the_images_and_goes_on_exactly(shards, 
     encoder = (tmp_path / "whole" / "encoder.safetensors").read_bytes()
     assert encoder == (tmp_path / "array" / "encoder.safetensors").read_bytes()
 
-    old, calls = Training.stop_if_asked, []
-
-    def asks(training):
-        calls.append(training.step)
-        if len(calls) == 2:
-            training.stop_request.signal = signal.SIGTERM
-        old(training)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Training, "stop_if_asked", asks)
-        with pytest.raises(Stopped):
-            pretrain(pattern, settings=settings.replaced(out=tmp_path / "run"), progress=False)
+    with signalled(2), pytest.raises(Stopped):
+        pretrain(pattern, settings=settings.replaced(out=tmp_path / "run"), progress=False)
     pretrain(resume=tmp_path / "run", progress=False)
     assert (tmp_path / "run" / "encoder.safetensors").read_bytes() == encoder
 

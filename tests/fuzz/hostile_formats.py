@@ -113,6 +113,14 @@ def _report(folder: Path) -> object:
     return run_command("report", folder / "run", "--out", folder / "page.html")
 
 
+def _check(folder: Path) -> object:
+    return run_command("check", folder / "run")
+
+
+def _export_for_the_hub(folder: Path) -> object:
+    return run_command("export", folder / "run", "--format", "huggingface", "--out", folder / "hub")
+
+
 def _resume(folder: Path) -> object:
     return run_command("pretrain", "--resume", folder / "run", "--no-progress")
 
@@ -224,8 +232,18 @@ def _evaluations(examples: Path) -> Callable[[Path], None]:
             "baselines": {"pixels": {"linear": {"accuracy": 0.25}, "knn": {"accuracy": 0.2}}},
             "finetune": {"10%": {"accuracy": 0.6, "images": 4}}, "missing": [{"name": "paper", "reason": "not asked"}],
         }  # fmt: skip
-        line = json.dumps({"time": "2024-05-01 10:00", "data": "shapes:60", "results": results}) + "\n"
+        line = {"time": "2024-05-01 10:00", "data": "shapes:60", "test_data": None, "results": results}
+        line = json.dumps(line) + "\n"
         (folder / "run" / "evaluations.jsonl").write_text(line * 2)
+
+    return make
+
+
+def _checked_run(examples: Path) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        _run(examples)(folder)
+        content = {"verdict": "healthy", "sentence": "Looks healthy.", "signals": {"spread": 0.9, "rankme": 20.5}}
+        (folder / "run" / "check.json").write_text(json.dumps(content))
 
     return make
 
@@ -447,7 +465,17 @@ def formats(examples: Path) -> dict[str, Format]:
             },
         ),
         "metrics": Format(_run(examples, finished=False), {"run/metrics.jsonl": "lines"}, run_calls),
-        "evaluations": Format(_evaluations(examples), {"run/evaluations.jsonl": "lines"}, {"report": _report}),
+        "evaluations": Format(
+            _evaluations(examples),
+            {"run/evaluations.jsonl": "lines"},
+            {"report": _report, "export": _export_for_the_hub},
+        ),
+        "metrics-of-finished-run": Format(
+            _run(examples),
+            {"run/metrics.jsonl": "lines"},
+            {"check": _check, "export": _export_for_the_hub, "report": _report},
+        ),
+        "check-of-run": Format(_checked_run(examples), {"run/check.json": "json"}, {"report": _report}),
         "results": Format(_results, {"out/results.json": "json"}, {"compare": _compare}),
         "choice-plan": Format(_choice, {"choice/plan.json": "json"}, {"choose": _choose}),
         "labels-table": Format(_choice, {"labels.csv": "table"}, {"choose": _choose_labelled("labels.csv")}),

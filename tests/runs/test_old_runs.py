@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from coviews.report.write import write_report
 from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import parse_settings, read_settings, settings_yaml
 from coviews.training.signals import Stopped
-from coviews.training.state import Training
 
 ROOT = Path(__file__).parents[2]
 OLD = Path(__file__).parents[1] / "old_runs"  # without encoders and checkpoints, which are large
@@ -111,7 +109,7 @@ def test_a_run_is_made_again_from_its_old_file(tmp_path, run):
     assert (again.epochs, again.lr) == (2, 0.12)
 
 
-def test_a_run_that_was_stopped_is_resumed(run, tmp_path, monkeypatch):
+def test_a_run_that_was_stopped_is_resumed(run, tmp_path):
     """A checkpoint of that version: its settings as text, and the table beside them."""
     changes = {
         "subset": "64", "size": 16, "epochs": 3, "batch_size": 32, "knn_every": 0, "tensorboard": False, "report": False
@@ -123,17 +121,8 @@ def test_a_run_that_was_stopped_is_resumed(run, tmp_path, monkeypatch):
     (tmp_path / "old.yaml").write_text(old)
     settings = read_settings(tmp_path / "old.yaml").replaced(accelerator="cpu")
     pretrain(settings=settings.replaced(out=tmp_path / "whole"), progress=False)
-    ask = Training.stop_if_asked
-
-    def asks(training):
-        if (training.epoch, training.step) == (2, 1):
-            training.stop_request.signal = signal.SIGTERM
-        ask(training)
-
-    monkeypatch.setattr(Training, "stop_if_asked", asks)
-    with pytest.raises(Stopped):
+    with small_runs.signalled(lambda training: (training.epoch, training.step) == (2, 1)), pytest.raises(Stopped):
         pretrain(settings=settings, overwrite=True, progress=False)
-    monkeypatch.setattr(Training, "stop_if_asked", ask)
     (run / "config.yaml").write_text(old)
     state = torch.load(run / "checkpoints" / "last.pt", weights_only=True)
     learned = state.pop("search")

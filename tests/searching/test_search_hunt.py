@@ -14,8 +14,7 @@ from coviews.comparison.plan import view_variants
 from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import read_settings
 from coviews.searching.known import SEARCHES, searches_table
-from coviews.training.state import Training
-from small_runs import SMALL, content, differing
+from small_runs import SMALL, content, differing, signalled
 from toy_search import ToySearch, ToySettings
 
 WORDS = (
@@ -55,19 +54,11 @@ def test_the_command_line_trains_with_it(tmp_path, capsys):
     assert (run / "report.html").stat().st_size > 10_000
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, monkeypatch):
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     assert main([*WORDS.split(), "--no-progress", "--out", str(tmp_path / "whole")]) == 0
-    old = Training.stop_if_asked
-
-    def asks(training):
-        if (training.epoch, training.step) == (3, 1):
-            training.stop_request.signal = signal.SIGTERM
-        old(training)
-
-    monkeypatch.setattr(Training, "stop_if_asked", asks)
-    assert main([*WORDS.split(), "--no-progress", "--out", str(tmp_path / "run")]) == 128 + signal.SIGTERM
+    with signalled(lambda training: (training.epoch, training.step) == (3, 1)):
+        assert main([*WORDS.split(), "--no-progress", "--out", str(tmp_path / "run")]) == 128 + signal.SIGTERM
     assert not (tmp_path / "run" / "encoder.safetensors").exists()
-    monkeypatch.setattr(Training, "stop_if_asked", old)
     assert main(["pretrain", "--no-progress", "--resume", str(tmp_path / "run")]) == 0
     assert not differing(content(tmp_path / "whole"), content(tmp_path / "run"))
 

@@ -1,7 +1,6 @@
 """Hard views: which pair is trained on, chosen by the encoder at any scale, by the crops, or by both."""
 
 import itertools
-import signal
 
 import numpy as np
 import pytest
@@ -19,8 +18,7 @@ from coviews.runs.settings import PretrainSettings
 from coviews.searching.crop_effects import CropEffects
 from coviews.training.hard_views import HardViews
 from coviews.training.signals import Stopped
-from coviews.training.state import Training
-from small_runs import SMALL, content, differing
+from small_runs import SMALL, content, differing, signalled
 
 HARD = SMALL.replaced(views="hardviews", epochs=1, knn_every=0)
 NAMES = list(EDGES)
@@ -38,7 +36,7 @@ def test_the_encoder_chooses_the_pair_with_the_highest_loss(scale, side, tmp_pat
         seen.append(len(views))
         small = [v if scale == 1 else F.avg_pool2d(v, 2) for v in views]
         assert small[0].shape[2:] == (side, side)
-        with torch.no_grad():
+        with torch.no_grad(), hard.ranks.fabric.autocast():
             was = method.training
             method.eval()
             z = [method.embed(v) for v in small]
@@ -108,21 +106,11 @@ def test_effects_of_crops_are_learned_from_losses():
 
 
 @pytest.mark.parametrize("views", [2, 3])
-def test_chosen_by_crops_stopped_and_resumed(views, tmp_path, monkeypatch):
+def test_chosen_by_crops_stopped_and_resumed(views, tmp_path):
     settings = HARD.replaced(hard_crops=6, hard_views=views, hard_source="crop tiny, mirror, light", epochs=3)
     pretrain(settings=settings.replaced(out=tmp_path / "whole"), progress=False)
-    old, calls = Training.stop_if_asked, []
-
-    def asks(training):
-        calls.append(training.step)
-        if len(calls) == 5:  # in the second epoch
-            training.stop_request.signal = signal.SIGTERM
-        old(training)
-
-    monkeypatch.setattr(Training, "stop_if_asked", asks)
-    with pytest.raises(Stopped):
+    with signalled(5), pytest.raises(Stopped):  # in the second epoch
         pretrain(settings=settings.replaced(out=tmp_path / "run"), progress=False)
-    monkeypatch.undo()
     state = torch.load(tmp_path / "run" / "checkpoints" / "last.pt", weights_only=True)
     assert (state["epoch"], state["step"]) == (2, 2)
     assert state["hard views"]["effects"].any()  # of the first epoch's pairs

@@ -1,7 +1,6 @@
 """Runs with more than two views, and with the methods for them: repeated, resumed, and refused where they cannot be."""
 
 import json
-import signal
 
 import pytest
 
@@ -9,8 +8,7 @@ from coviews import CoviewsError, pretrain
 from coviews.encoders.pixels import to_tensors
 from coviews.runs.settings_file import parse_settings, settings_yaml
 from coviews.training.signals import Stopped
-from coviews.training.state import Training
-from small_runs import SMALL, content, differing
+from small_runs import SMALL, content, differing, signalled
 
 DINO = {"method": "dino", "prototypes": 64, "momentum": 0.9, "views": "simclr", "views_local": 3}
 RUNS = {
@@ -22,7 +20,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_one_seed_one_run_stopped_or_not(name, tmp_path, monkeypatch):
+def test_one_seed_one_run_stopped_or_not(name, tmp_path):
     settings = SMALL.replaced(**RUNS[name], save_every=0.0)
     assert parse_settings(settings_yaml(settings), "here") == settings.settled()
     pretrain(settings=settings.replaced(out=tmp_path / "whole"), progress=False)
@@ -31,18 +29,8 @@ def test_one_seed_one_run_stopped_or_not(name, tmp_path, monkeypatch):
     assert epochs[-1]["loss"] < epochs[0]["loss"]
     assert all(0.05 < r["spread"] < 1.5 for r in epochs)
 
-    old, calls = Training.stop_if_asked, []
-
-    def asks(training):
-        calls.append(training.step)
-        if len(calls) == 5:  # in the middle of the second epoch
-            training.stop_request.signal = signal.SIGTERM
-        old(training)
-
-    monkeypatch.setattr(Training, "stop_if_asked", asks)
-    with pytest.raises(Stopped, match="--resume"):
+    with signalled(5), pytest.raises(Stopped, match="--resume"):  # in the middle of the second epoch
         pretrain(settings=settings.replaced(out=tmp_path / "run"), progress=False)
-    monkeypatch.undo()
     assert not (tmp_path / "run" / "encoder.safetensors").exists()
     pretrain(resume=tmp_path / "run", threads=1, progress=False)
     whole, run = content(tmp_path / "whole"), content(tmp_path / "run")

@@ -1,7 +1,5 @@
 """Which precision a run has, and that its losses have 32 bits whatever the layers have."""
 
-import signal
-
 import pytest
 import torch
 from torch import nn
@@ -18,8 +16,7 @@ from coviews.runs.settings_file import settings_of
 from coviews.training.precision import fast_precision
 from coviews.training.setup import final_settings
 from coviews.training.signals import Stopped
-from coviews.training.state import Training
-from small_runs import SMALL, content, differing
+from small_runs import SMALL, content, differing, signalled
 
 SHORT = SMALL.replaced(views="recipe", epochs=2, knn_every=0)
 
@@ -58,24 +55,14 @@ def test_bf16_where_the_device_computes_in_it(machine, accelerator, instructions
     assert final_settings(given, None, {}, demo=False).precision == "16-mixed"
 
 
-def test_a_run_keeps_the_precision_of_the_machine_that_it_began_on(machine, tmp_path, monkeypatch, capsys):
+def test_a_run_keeps_the_precision_of_the_machine_that_it_began_on(machine, tmp_path, capsys):
     machine("avx512_bf16")
     pretrain(settings=SHORT.replaced(out=tmp_path / "whole"))
     assert "bf16-mixed precision" in capsys.readouterr().err
     assert Run.open(tmp_path / "whole", writes=False).settings.precision == "bf16-mixed"
 
-    old, calls = Training.stop_if_asked, []
-
-    def asks(training):
-        calls.append(training.step)
-        if len(calls) == 2:
-            training.stop_request.signal = signal.SIGTERM
-        old(training)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Training, "stop_if_asked", asks)
-        with pytest.raises(Stopped):
-            pretrain(settings=SHORT.replaced(out=tmp_path / "run"), progress=False)
+    with signalled(2), pytest.raises(Stopped):
+        pretrain(settings=SHORT.replaced(out=tmp_path / "run"), progress=False)
     machine()  # another one, without bfloat16
     pretrain(settings=SHORT, resume=tmp_path / "run", progress=False)
     assert not differing(content(tmp_path / "whole"), content(tmp_path / "run"))

@@ -10,8 +10,8 @@ from coviews.cli import main
 from coviews.report.page import run_charts, run_page
 from coviews.report.policy_charts import policy_frames
 from coviews.report.record import read_run
-from coviews.training.state import Training
-from small_runs import BY_TABLE, SMALL, content, differing, trust_young_encoders
+from coviews.training.signals import Stopped
+from small_runs import BY_TABLE, SMALL, content, differing, signalled, trust_young_encoders
 
 CROPS = SMALL.replaced(search=dataclasses.replace(BY_TABLE, crops=True))
 
@@ -35,19 +35,9 @@ def test_one_seed_one_run_and_other_views_than_without_crops(whole, tmp_path):
     assert all("explained_without_crops" in r for r in records if r["kind"] == "search")
 
 
-def test_a_resumed_run_is_the_same(whole, tmp_path, monkeypatch):
-    class Killed(Exception):
-        pass
-
-    def stop(training):
-        if (training.epoch, training.step) == (3, 2):
-            training.save()
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Training, "stop_if_asked", stop)
-        with pytest.raises(Killed):
-            pretrain(settings=CROPS.replaced(out=tmp_path / "part"), progress=False)
+def test_a_resumed_run_is_the_same(whole, tmp_path):
+    with signalled(lambda training: (training.epoch, training.step) == (3, 2)), pytest.raises(Stopped):
+        pretrain(settings=CROPS.replaced(out=tmp_path / "part"), progress=False)
     pretrain(resume=tmp_path / "part", progress=False)
     one, two = content(whole), content(tmp_path / "part")
     names = [name for name in one if name.endswith(".safetensors")]

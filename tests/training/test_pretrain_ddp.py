@@ -106,3 +106,13 @@ def test_an_environment_that_torchrun_did_not_make(sizes, monkeypatch):
         monkeypatch.setenv(name, value)
     with pytest.raises(CoviewsError, match="start it with torchrun, or unset it"):
         make_fabric(SMALL)
+
+
+def test_machines_that_nobody_can_find_are_not_waited_for(monkeypatch):
+    from coviews.training.setup import make_fabric
+    from small_runs import SMALL
+
+    for name in ("MASTER_ADDR", "SLURM_JOB_ID", "LSB_JOBID", "OMPI_COMM_WORLD_SIZE", "TORCHELASTIC_RUN_ID"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(CoviewsError, match="--num-nodes 2: nobody says where the other machines are"):
+        make_fabric(SMALL.replaced(num_nodes=2))

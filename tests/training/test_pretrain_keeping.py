@@ -1,7 +1,6 @@
 """Training with the keeping head."""
 
 import json
-import signal
 
 import pytest
 import torch
@@ -9,8 +8,7 @@ import torch
 from coviews import CoviewsError, pretrain
 from coviews.methods.known import METHODS
 from coviews.training.signals import Stopped
-from coviews.training.state import Training
-from small_runs import SMALL, content, differing
+from small_runs import SMALL, content, differing, signalled
 from toy_method import Toy
 
 KEPT = SMALL.replaced(views="recipe", keep=5.0, epochs=2, knn_every=0)
@@ -37,22 +35,12 @@ def test_the_loss_of_the_method_is_its_own(tmp_path):
     ]  # fmt: skip
 
 
-def test_stopped_in_an_epoch_and_resumed(tmp_path, monkeypatch):
+def test_stopped_in_an_epoch_and_resumed(tmp_path):
     """Of hard views too, whose plan is that of the chosen pair."""
     settings = KEPT.replaced(views="hardviews", keep_what="colour,crop")
     pretrain(settings=settings.replaced(out=tmp_path / "whole"), progress=False)
-    old, calls = Training.stop_if_asked, []
-
-    def asks(training):
-        calls.append(training.step)
-        if len(calls) == 2:
-            training.stop_request.signal = signal.SIGTERM
-        old(training)
-
-    monkeypatch.setattr(Training, "stop_if_asked", asks)
-    with pytest.raises(Stopped):
+    with signalled(2), pytest.raises(Stopped):
         pretrain(settings=settings.replaced(out=tmp_path / "run"), progress=False)
-    monkeypatch.undo()
     state = torch.load(tmp_path / "run" / "checkpoints" / "last.pt", weights_only=True)
     assert state["step"] == 2
     assert state["keeping"]["sums"].min() > 0

@@ -1,7 +1,5 @@
 """Trainings with limits: no view of any step breaks them, and a resumed run is the same run."""
 
-import signal
-
 import numpy as np
 import pytest
 
@@ -10,8 +8,7 @@ from coviews.cli import main
 from coviews.training.batches import Batches
 from coviews.training.pair_losses import PairLosses
 from coviews.training.signals import Stopped
-from coviews.training.state import Training
-from small_runs import BY_TABLE, SMALL, content, differing, trust_young_encoders
+from small_runs import BY_TABLE, SMALL, content, differing, signalled, trust_young_encoders
 
 LIMITS = {"matters": "orientation,colour", "forbid": "Cutout", "cap": "Brightness=1.2,TranslateX=0.1"}
 LEFT = {"TranslateX", "TranslateY", "Contrast", "Brightness", "Sharpness", "Identity"}  # of autoaugment
@@ -49,7 +46,7 @@ def check(drawn):
 
 
 @pytest.mark.parametrize("by", ["ppo", "table", "simclr", "recipe"])
-def test_a_run_keeps_to_its_limits_and_resumes_exactly(by, plans, tmp_path, monkeypatch):
+def test_a_run_keeps_to_its_limits_and_resumes_exactly(by, plans, tmp_path):
     settings = SMALL.replaced(**LIMITS)
     if by == "table":
         settings = settings.replaced(search=BY_TABLE)
@@ -64,18 +61,8 @@ def test_a_run_keeps_to_its_limits_and_resumes_exactly(by, plans, tmp_path, monk
     for file in (tmp_path / "whole" / "policies").glob("*"):
         assert set(load_policy(file).space.ops) == LEFT
 
-    old, calls = Training.stop_if_asked, []
-
-    def asks(training):
-        calls.append(training.step)
-        if training.epoch == settings.epochs:
-            training.stop_request.signal = signal.SIGTERM
-        old(training)
-
-    monkeypatch.setattr(Training, "stop_if_asked", asks)
-    with pytest.raises(Stopped):
+    with signalled(lambda training: training.epoch == settings.epochs), pytest.raises(Stopped):
         pretrain(settings=settings.replaced(out=tmp_path / "run"), progress=False)
-    monkeypatch.setattr(Training, "stop_if_asked", old)
     pretrain(resume=tmp_path / "run", progress=False)
     assert not differing(content(tmp_path / "whole"), content(tmp_path / "run"))
 

@@ -16,8 +16,7 @@ from coviews.cli import main
 from coviews.runs.folder import FORMAT, Run
 from coviews.runs.settings_file import settings_yaml
 from coviews.training.signals import Stopped
-from coviews.training.state import Training
-from small_runs import SMALL, content, differing
+from small_runs import SMALL, content, differing, signalled
 
 HERE = Path(__file__).parents[1]
 ALONE = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -63,19 +62,12 @@ def test_a_signal_saves_and_says_how_to_go_on(number, code, tmp_path):
     assert state["epoch"] >= 2
 
 
-def test_one_command_begins_a_run_and_continues_it(tmp_path, monkeypatch, capsys):
+def test_one_command_begins_a_run_and_continues_it(tmp_path, capsys):
     options = "--size 16 --encoder resnet8 --projector 32 --epochs 2 --batch-size 32 --knn-every 0 --accelerator cpu"
     words = ["pretrain", "shapes:100", *options.split(), "--no-report", "--no-tensorboard", "--no-progress"]
     assert main([*words, "--out", str(tmp_path / "whole")]) == 0
     again = [*words, "--out", str(tmp_path / "run"), "--auto-resume"]
-    with monkeypatch.context() as patch:
-        old = Training.stop_if_asked
-
-        def asks(training):
-            training.stop_request.signal = signal.SIGTERM
-            old(training)
-
-        patch.setattr(Training, "stop_if_asked", asks)
+    with signalled(1):
         assert main(again) == 143
     assert not (tmp_path / "run" / "encoder.safetensors").exists()
     assert main(again) == 0
@@ -86,21 +78,11 @@ def test_one_command_begins_a_run_and_continues_it(tmp_path, monkeypatch, capsys
         assert "--auto-resume needs --out" in capsys.readouterr().err
 
 
-def test_stopped_in_the_middle_of_a_search_and_resumed(tmp_path, monkeypatch):
+def test_stopped_in_the_middle_of_a_search_and_resumed(tmp_path):
     pretrain(settings=SMALL.replaced(out=tmp_path / "whole"), progress=False)
-    old, calls = Training.stop_if_asked, []
-
-    def asks(training):
-        calls.append(training.step)
-        if len(calls) == 3:
-            training.stop_request.signal = signal.SIGTERM
-        old(training)
-
-    monkeypatch.setattr(Training, "stop_if_asked", asks)
-    with pytest.raises(Stopped, match="--resume"):
+    with signalled(3), pytest.raises(Stopped, match="--resume"):
         pretrain(settings=SMALL.replaced(out=tmp_path / "run"), progress=False)
     assert not (tmp_path / "run" / "encoder.safetensors").exists()
-    monkeypatch.undo()
     pretrain(resume=tmp_path / "run", progress=False)
     assert not differing(content(tmp_path / "whole"), content(tmp_path / "run"))
 

@@ -2,15 +2,13 @@
 
 import dataclasses
 import json
-import signal
 
 import pytest
 
 from coviews import compare, pretrain
 from coviews.runs.presets import preset
 from coviews.training.signals import Stopped
-from coviews.training.state import Training
-from small_runs import BY_TABLE, SMALL, content, differing
+from small_runs import BY_TABLE, SMALL, content, differing, signalled
 
 ADVERSARIAL = preset("adversarial-autoaugment").search
 TINY = SMALL.replaced(epochs=2, knn_every=0)
@@ -31,21 +29,11 @@ SYSTEMS = {
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_a_system_stopped_in_an_epoch_and_resumed(name, tmp_path, monkeypatch):
+def test_a_system_stopped_in_an_epoch_and_resumed(name, tmp_path):
     settings = SYSTEMS[name]
     pretrain(settings=settings.replaced(out=tmp_path / "whole", report=True), progress=False)
-    old, calls = Training.stop_if_asked, []
-
-    def asks(training):
-        calls.append(training.step)
-        if len(calls) == 5:
-            training.stop_request.signal = signal.SIGTERM
-        old(training)
-
-    monkeypatch.setattr(Training, "stop_if_asked", asks)
-    with pytest.raises(Stopped):
+    with signalled(5), pytest.raises(Stopped):
         pretrain(settings=settings.replaced(out=tmp_path / "run", report=True), progress=False)
-    monkeypatch.undo()
     pretrain(resume=tmp_path / "run", progress=False)
     assert not differing(content(tmp_path / "whole"), content(tmp_path / "run"))
     page = (tmp_path / "run" / "report.html").read_text()

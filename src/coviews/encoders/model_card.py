@@ -1,10 +1,16 @@
 """The model card of an encoder, filled in from its run: data, views, results and limits."""
 
+import contextlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from coviews.boundary.json_text import json_lines
+from coviews.boundary.schema import Count, OpenSchema, checked
 from coviews.encoders.open import OpenedEncoder
+from coviews.errors import CoviewsError
 from coviews.runs.folder import Run
 
 _TITLES = {"knn": "kNN", "linear": "linear probe", "whole": "probe of whole images", "paper": "paper's probe"}
@@ -33,12 +39,11 @@ def model_card(model: OpenedEncoder, description: dict[str, Any], snippet: str, 
 
 def _training(run: Run, model: OpenedEncoder) -> list[str]:
     s = run.settings
-    start: dict[str, Any] = next((r for r in run.metrics() if r.get("kind") == "start"), {})
     epochs = f"{s.epochs}" if model.epoch is None else f"{model.epoch} of {s.epochs}; the training has not ended"
     of_family = s.family is not None and s.base_views == s.views
     part = f" ({_text(s.subset)})" if s.subset else ""
     rows = {
-        "Images": f"{_code(Path(s.data).name)}, {start.get('images', 0):,}{part}",
+        "Images": f"{_code(Path(s.data).name)}, {run.start().images:,}{part}",
         "Views": _code(s.family.text if s.family is not None and of_family else s.views),
         "Method": f"{s.method.name}, {epochs} epochs, batches of {s.batch_size}, learning rate {s.base_lr:g}, "
         f"seed {s.seed}",
@@ -50,21 +55,21 @@ def _training(run: Run, model: OpenedEncoder) -> list[str]:
 
 
 def _results(run: Run) -> list[str]:
-    records = _records(run.path / "evaluations.jsonl")
+    records = _evaluations(run.path / "evaluations.jsonl")
     if not records:
         return ["The encoder was not evaluated: `coviews evaluate` adds results to its run."]
     record = records[-1]
-    results, images = record["results"], record["results"]["images"]
-    columns = {"encoder": results, **results.get("baselines", {})}
+    columns = {"encoder": record.measures, **record.baselines}
     rows = [
-        [f"{_TITLES.get(name, name)}, accuracy", *(_share(part, name) for part in columns.values())]
-        for name, value in results.items()
-        if isinstance(value, dict) and "accuracy" in value
+        [f"{_TITLES.get(name, _text(name))}, accuracy", *(_share(part, name) for part in columns.values())]
+        for name in record.measures
     ]
-    judged = f"{images['test']:,} images of {_code(Path(record['test_data'] or record['data']).name)}"
-    table = ["| " + " | ".join(cells) + " |" for cells in (["", *columns], ["---"] * (len(columns) + 1), *rows)]
-    quality = ", ".join(f"{name} {value:.3g}" for name, value in results.get("quality", {}).items())
-    lines = [f"Judged on {judged} ({record['time'][:10]}).", "", *table] if rows else []
+    judged = f"{record.tested:,} images of {_code(Path(record.test_data or record.data).name)}"
+    table = [
+        "| " + " | ".join(cells) + " |" for cells in (["", *map(_text, columns)], ["---"] * (len(columns) + 1), *rows)
+    ]
+    quality = ", ".join(f"{_text(name)} {value:.3g}" for name, value in record.quality.items())
+    lines = [f"Judged on {judged} ({_text(record.time[:10])}).", "", *table] if rows else []
     return [*lines, *(["", f"Without labels: {quality}."] if quality else [])]
 
 
@@ -81,15 +86,60 @@ def _limits(run: Run | None, description: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _records(path: Path) -> list[dict[str, Any]]:
-    needed = {"results", "data", "test_data", "time"}
-    lines = json_lines(path, "evaluations") if path.exists() else ()
-    return [line for line in lines if line is not None and needed <= line.keys()]
+class _Images(OpenSchema):
+    test: Count
 
 
-def _share(results: dict[str, Any], name: str) -> str:
-    accuracy = (results.get(name) or {}).get("accuracy")
-    return "" if accuracy is None else f"{100 * accuracy:.1f} %"
+class _Results(OpenSchema):
+    images: _Images
+    baselines: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    quality: dict[str, float] = msgspec.field(default_factory=dict)
+
+
+class _Line(OpenSchema):
+    results: dict[str, Any]
+    data: str
+    test_data: str | None
+    time: str
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """A line of a run's evaluations; the shares of images that each measure judged right, by its name."""
+
+    measures: dict[str, float]
+    baselines: dict[str, dict[str, float]]
+    quality: dict[str, float]
+    tested: int
+    data: str
+    test_data: str | None
+    time: str
+
+
+def _evaluations(path: Path) -> list[_Evaluation]:
+    """All lines that are whole."""
+    found = []
+    for content in json_lines(path, "evaluations") if path.exists() else ():
+        with contextlib.suppress(CoviewsError):
+            line = checked(content, _Line, "a line")
+            results = checked(line.results, _Results, "its results")
+            baselines = {name: _accuracies(part) for name, part in results.baselines.items()}
+            measures = _accuracies(line.results)
+            found.append(
+                _Evaluation(
+                    measures, baselines, results.quality, results.images.test, line.data, line.test_data, line.time
+                )
+            )
+    return found
+
+
+def _accuracies(results: dict[str, Any]) -> dict[str, float]:
+    values = {name: value.get("accuracy") for name, value in results.items() if isinstance(value, dict)}
+    return {name: value for name, value in values.items() if isinstance(value, float)}
+
+
+def _share(measures: dict[str, float], name: str) -> str:
+    return f"{100 * measures[name]:.1f} %" if name in measures else ""
 
 
 def _text(value: object) -> str:

@@ -29,6 +29,17 @@ _OURS = ("config.yaml", "metrics.jsonl", "broken.txt", "checkpoints", "policies"
 CHOICE = "choice"  # what `pretrain --views choose` writes there before the run begins; it stays
 
 
+class Start(OpenSchema):
+    """How a run began: the line of its metrics that the program itself needs later."""
+
+    images: Positive
+    height: Positive
+    width: Positive
+    channels: Positive
+    mean: list[float]
+    std: list[float]
+
+
 class _Checkpoint(OpenSchema):
     """The plain values in a checkpoint; its weights, and the states of optimiser and search, are judged by these."""
 
@@ -145,6 +156,11 @@ class Run:
     def metrics(self) -> list[dict[str, Any]]:
         """All lines of metrics that are whole."""
         return [line for line in json_lines(self.path / "metrics.jsonl", "metrics") if line is not None]
+
+    def start(self) -> Start:
+        """How the run began."""
+        line = next((line for line in self.metrics() if line.get("kind") == "start"), {})
+        return checked(line, Start, f"how the run {self.path} started, as its metrics have it,")
 
     # ------------------------------------------------------------------------------- checkpoints and policies
 

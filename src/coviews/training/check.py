@@ -17,7 +17,6 @@ from coviews.encoders.features import Features, features
 from coviews.encoders.frozen import device_of, seeded
 from coviews.encoders.images import own_data, reading_of
 from coviews.encoders.open import open_encoder
-from coviews.errors import CoviewsError
 from coviews.evaluation.quality import feature_spread, rankme
 from coviews.files.atomic import write_whole
 from coviews.methods.losses import chance_loss
@@ -25,8 +24,8 @@ from coviews.policies.fixed import fitted_source
 from coviews.policies.learned import load_policy
 from coviews.policies.subpolicy import ViewSource
 from coviews.report.gallery import make_pairs
-from coviews.report.record import CHECK
-from coviews.runs.folder import Run
+from coviews.report.record import CHECK, number
+from coviews.runs.folder import Run, Start
 from coviews.runs.settings import PretrainSettings
 from coviews.training.monitor import COLLAPSED, ONE_DIRECTION
 from coviews.training.setup import first_source
@@ -78,9 +77,7 @@ def check(run: str | Path, data: Any = None, *, encoder: nn.Module | None = None
     """
     folder = Run.open(Path(run), writes=False)
     settings, records = folder.settings, folder.metrics()
-    start = next((r for r in records if r.get("kind") == "start"), None)
-    if start is None:
-        raise CoviewsError(f"the run {run} is damaged: its metrics do not say how it started")
+    start = folder.start()
     images = _images(folder, start, data, progress)
     with waiting("checking the encoder" if progress else ""):
         if encoder is None:
@@ -134,37 +131,38 @@ def judged(signals: dict[str, float]) -> tuple[str, str]:
     return "healthy", f"Looks healthy: {found}. With 20 labels a class coviews evaluate would tell more."
 
 
-def _images(folder: Run, start: dict[str, Any], data: Any, progress: bool) -> ImageSet:
-    if isinstance(data, ImageSet) and data.images.shape[1:3] == (start["height"], start["width"]):
+def _images(folder: Run, start: Start, data: Any, progress: bool) -> ImageSet:
+    if isinstance(data, ImageSet) and data.images.shape[1:3] == (start.height, start.width):
         count = min(len(data), IMAGES)
         return data.subset(np.arange(count) * len(data) // count)
     settings = folder.settings
     model = open_encoder(folder.path)
     return load_images(
-        own_data(model) if data is None else data, size=(start["height"], start["width"]), channels=start["channels"],
+        own_data(model) if data is None else data, size=(start.height, start.width), channels=start.channels,
         subset=settings.subset if data is None else None, subset_seed=settings.subset_seed, limit=IMAGES,
         root=settings.data_root, cache=settings.cache, progress=progress, **reading_of(model),
     )  # fmt: skip
 
 
 def _recorded(settings: PretrainSettings, records: list[dict[str, Any]]) -> dict[str, float]:
-    """What the run itself measured."""
+    """What the run itself measured; what is damaged is left out."""
     signals: dict[str, float] = {}
-    epochs = [r for r in records if r.get("kind") == "epoch"]
-    looks = [r for r in records if r.get("kind") == "look" and r.get("epoch", 0) > 0]
-    if epochs and settings.method.reveals_hardness and settings.view_count == 2:
+    losses = [number(r, "loss") for r in records if r.get("kind") == "epoch"]
+    looks = [r for r in records if r.get("kind") == "look" and (number(r, "epoch") or 0) > 0]
+    if losses and losses[-1] is not None and settings.method.reveals_hardness and settings.view_count == 2:
         bank = getattr(settings.method, "bank", None)
         guessing = chance_loss(settings.batch_size) if bank is None else math.log(1 + bank)
-        signals |= {"loss": float(epochs[-1]["loss"]), "guessing": guessing}
-    if looks:
-        signals["highest_rankme"] = max(float(r["rankme"]) for r in looks)
-        if "agreement" in looks[-1]:
-            signals["agreement"] = float(looks[-1]["agreement"])
+        signals |= {"loss": losses[-1], "guessing": guessing}
+    ranks = [rank for look in looks if (rank := number(look, "rankme")) is not None]
+    if ranks:
+        signals["highest_rankme"] = max(ranks)
+    if looks and (agreement := number(looks[-1], "agreement")) is not None:
+        signals["agreement"] = agreement
     return signals
 
 
 def _measured(
-    folder: Run, settings: PretrainSettings, start: dict[str, Any], encoder: nn.Module, images: ImageSet
+    folder: Run, settings: PretrainSettings, start: Start, encoder: nn.Module, images: ImageSet
 ) -> dict[str, float]:
     """What the encoder shows, and the same of an encoder with new weights."""
     pixels, generator = images.images, np.random.default_rng(settings.seed)
@@ -174,7 +172,7 @@ def _measured(
 
     def measure(module: nn.Module, prefix: str) -> dict[str, float]:
         def take(part: NDArray[Any]) -> Features:
-            return features(module, part, start["mean"], start["std"])
+            return features(module, part, start.mean, start.std)
 
         first, second = (_unit(take(np.ascontiguousarray(pairs[:, view]))) for view in (0, 1))
         hits = (first @ second.T).argmax(1) == np.arange(len(first))
@@ -189,7 +187,7 @@ def _measured(
     if not settings.encoder.startswith("module "):
         where = device_of(encoder)
         with seeded(settings.seed, where):
-            fresh = make_encoder(settings.encoder, (start["height"], start["width"]), start["channels"]).to(where)
+            fresh = make_encoder(settings.encoder, (start.height, start.width), start.channels).to(where)
         signals |= measure(fresh, "untrained_")
     return signals
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 CPU_SIZE, GPU_SIZE = 128, 224  # pixels of the longer side that larger images are scaled down to
 STEPS = 3  # of an epoch: with fewer, a smaller batch is suggested
 _SMALL_BATCH = 64  # images, for sets of a few hundred
+_ADDRESSES = ("MASTER_ADDR", "SLURM_JOB_ID", "LSB_JOBID", "OMPI_COMM_WORLD_SIZE")  # of machines, by whoever starts us
 _PER_CORE = 8  # processes, at most
 _PATIENCE = 180.0  # seconds that all processes of a machine have to start in
 BROKEN = 0.01  # a larger share of unreadable images ends the run before it begins
@@ -125,6 +126,11 @@ def make_fabric(settings: PretrainSettings) -> "Fabric":
                 "TORCHELASTIC_RUN_ID is set, but LOCAL_WORLD_SIZE and WORLD_SIZE are no numbers of processes: "
                 "start it with torchrun, or unset it"
             ) from error
+    elif nodes > 1 and not any(name in os.environ for name in _ADDRESSES):
+        raise CoviewsError(
+            f"--num-nodes {nodes}: nobody says where the other machines are; start it with torchrun or srun on each of "
+            "them, or set MASTER_ADDR, MASTER_PORT and NODE_RANK there"
+        )
     many = devices * nodes > 1
     if s.batch_size % (devices * nodes):
         raise CoviewsError(f"--batch-size {s.batch_size} cannot be shared evenly among {devices * nodes} processes")

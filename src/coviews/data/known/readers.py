@@ -1,6 +1,5 @@
 """Readers of the original files of CIFAR, SVHN and STL-10. No pickle is executed."""
 
-import math
 import pickle
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.boundary.regular import regular_file
+from coviews.data.known.mat_file import read_mat
 from coviews.errors import CoviewsError
 
 Part = tuple[NDArray[np.uint8], NDArray[np.int64] | None]  # images (n, H, W, 3), and labels if there are any
@@ -124,25 +124,18 @@ def _short(error: Exception) -> str:
 def read_svhn(path: Path) -> Part:
     """The images and labels of a file of SVHN: X (32, 32, 3, n) and y (n, 1), where 10 stands for the digit 0."""
     try:
-        from scipy.io import loadmat, whosmat
-    except ImportError as error:
-        raise CoviewsError("the files of SVHN need scipy to be read: pip install scipy") from error
-    try:
         with regular_file(path) as file:
-            size, shapes = path.stat().st_size, {name: shape for name, shape, _ in whosmat(file)}
-        if math.prod(shapes.get("X", ())) > _GROWTH * size:
-            raise ValueError(f"X would be of the shape {shapes['X']}, and the file has {size:,} bytes")
-        content = loadmat(path, variable_names=["X", "y"])
+            content = read_mat(file, _GROWTH * path.stat().st_size)
         pixels, labels = content["X"], content["y"].reshape(-1).astype(np.int64)
     except OSError as error:
         raise CoviewsError(f"cannot read {path}: {error.strerror or error}") from error
-    except Exception as error:  # a damaged file raises anything
+    except (ValueError, KeyError) as error:
         raise CoviewsError(f"cannot read {path}: not a file of SVHN, or damaged ({_short(error)})") from error
     if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[2:] != (3, len(labels)):
         raise CoviewsError(f"{path} is not a file of SVHN: X is {pixels.dtype} {pixels.shape}, y has {len(labels)}")
     if not np.isin(labels, range(11)).all():
         raise CoviewsError(f"{path} is not a file of SVHN: it has other labels than 1 to 10")
-    return pixels.transpose(3, 0, 1, 2), labels % 10
+    return pixels.astype(np.uint8, copy=False).transpose(3, 0, 1, 2), labels % 10
 
 
 # ------------------------------------------------------------------------------------------------ STL-10
