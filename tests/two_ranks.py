@@ -1,4 +1,4 @@
-"""A run on one process or on two that share each batch: `two_ranks.py DEVICES FOLDER METHOD [VIEWS [SEARCH]]`.
+"""A run on one process or on two that share each batch: `two_ranks.py DEVICES FOLDER METHOD [VIEWS [SEARCH [STREAM]]]`.
 
 Views that are not learned are trained on with the keeping head, and with gradients of three batches averaged.
 """
@@ -38,6 +38,7 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     run = folder / f"{method}-{devices}"
     search = BY_TABLE if sys.argv[5:] == ["table"] else SMALL.search
+    stream = {"data": sys.argv[6], "stream": True, "stream_buffer": 48, "cache": folder} if len(sys.argv) > 6 else {}
     settings = SMALL.replaced(
         search=search,
         method=method,
@@ -50,6 +51,7 @@ if __name__ == "__main__":
         save_every=0,
         lr=0.3,
         precision="32-true",  # one process and two are compared closely
+        **stream,
     )
     done = pretrain(encoder=encoder(), settings=settings, progress=False)
     rank = torch.distributed.get_rank() if devices > 1 else 0

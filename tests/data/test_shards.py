@@ -94,7 +94,7 @@ def test_what_is_wrong_is_said(shards, tmp_path):
         (f"{tmp_path}/{{5..9}}.tar", r"cannot read the shard .*5\.tar"),
         (f"{tmp_path}/{{9..5}}.tar", "must go up"),
         (f"{tmp_path}/{{0..99999999}}.tar", "at most 1,000,000"),
-        ("https://localhost/images.zip", "only WebDataset's shards"),
+        ("https://localhost/images.zip", "of web servers, only shards"),
         ("nosuchthing://host/000.tar", "cannot open nosuchthing"),
         (tmp_path / "missing.tar", "no file or folder"),
     ):

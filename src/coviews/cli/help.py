@@ -16,7 +16,7 @@ ASKS = ("-h", "--help", "--help-all")
 # the options that `--help` shows, with a short text; a command that is not here shows all of its options
 MAIN: dict[str, dict[str, str]] = {
     "pretrain": {
-        "DATA": "The images: a folder, a list of files, an array file or the name of a known data set.",
+        "DATA": "The images: a folder, shards, a list of files, an array file or the name of a known data set.",
         "--out": "Folder for the results.",
         "--views": "How views are made: recipe (for photos), choose (find out what suits your images), coviews "
         "(learned in training), a file that choose wrote, ...",
@@ -35,6 +35,7 @@ MAIN: dict[str, dict[str, str]] = {
         "--resume": "Continue the run in this folder where it stopped.",
     },
     "compare": {
+        "DATA": "The images: a folder, shards, a list of files, an array file or the name of a known data set.",
         "--views": "What to compare: view sources, separated by commas.",
         "--variants": "A YAML file with other settings to compare.",
         "--seeds": "Trainings for each, with different random numbers.",

@@ -58,6 +58,8 @@ class Plan:
         for settings in self.variants.values():
             if settings.data.startswith(FROM_PYTHON):
                 raise CoviewsError("a comparison needs data by name: a folder, a file or a known set")
+            if settings.stream:
+                raise CoviewsError("a comparison judges by all images: leave out --stream, or give a --subset instead")
             if settings.views in CHOSEN_FIRST:
                 first = {CHOOSE: "with coviews choose, and compare the file that it writes"}
                 how = first.get(settings.views, f"with coviews pretrain --views {settings.views}, and compare those")

@@ -44,6 +44,8 @@ class PretrainKeywords(TypedDict, total=False):
     data_root: str | Path
     download: bool
     cache: str | Path | None
+    stream: bool
+    stream_buffer: int
     method: "str | Mapping[str, Any] | MethodSettings"
     keep: float | None
     keep_what: str
@@ -140,6 +142,8 @@ class CompareKeywords(TypedDict, total=False):
     data_root: str | Path
     download: bool
     cache: str | Path | None
+    stream: bool
+    stream_buffer: int
     method: "str | Mapping[str, Any] | MethodSettings"
     keep: float | None
     keep_what: str

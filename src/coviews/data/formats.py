@@ -5,50 +5,36 @@ A new format is one class and one entry in `FORMATS`.
 
 import difflib
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from coviews.console.progress import waiting
-from coviews.data.arrays import ARRAYS, ArrayImages, array_file, as_batch
+from coviews.data.arrays import ARRAYS, ArrayImages, array_file
 from coviews.data.cache import in_words, memory_for_images
 from coviews.data.class_labels import Labels
-from coviews.data.datasets import DatasetImages, is_dataset
+from coviews.data.format import Format, name_of
 from coviews.data.image_files import ImageFiles, folder_images
-from coviews.data.imageset import ImageSet
 from coviews.data.known.sets import KNOWN_SETS, known_images, split_names
 from coviews.data.known.tiny_imagenet import NAME as TINY
 from coviews.data.known.tiny_imagenet import SPLITS as TINY_SPLITS
 from coviews.data.known.tiny_imagenet import is_tiny_imagenet, known_tiny_imagenet, tiny_imagenet
 from coviews.data.lists import LISTS, listed_images
+from coviews.data.parquet_pack import PARQUET, open_parquet
+from coviews.data.python_formats import ArrayFormat, HuggingFaceFormat, LoadedImagesFormat, PythonDatasetFormat
+from coviews.data.remote import is_url
+from coviews.data.remote_folder import RemoteListing
 from coviews.data.request import ImageRequest
 from coviews.data.shapes.draw import SHAPE_CLASSES, make_shapes
-from coviews.data.shards import is_url, open_shards, shard_names
+from coviews.data.shards import SUFFIX, open_shards, shard_names
 from coviews.data.source import Source
 from coviews.data.splits import folder_splits
+from coviews.data.tar_pack import open_tar_pack
 from coviews.errors import CoviewsError, unknown
 
 SHAPES_COUNT = 5000
 _DIGITS = 9  # of a number of shapes
-
-
-class Format(ABC):
-    """One kind of data: which data are of this kind, and how they are opened."""
-
-    about: str  # what it is, in a few words: part of the help text and a row in the docs
-    examples: Sequence[str] = ()  # how it is written on the command line; none for objects of Python
-    names: Sequence[str] = ()  # data sets that are opened by NAME or NAME:..., wherever the current folder is
-
-    def fits(self, data: Any) -> bool:
-        """Whether the data are of this format; by default, whether they are one of its names."""
-        return _name(data) in self.names
-
-    @abstractmethod
-    def open(self, data: Any, request: ImageRequest) -> Source:
-        """The images of the data, none of which has to be decoded yet."""
+_PACKED = (SUFFIX, PARQUET)  # files that hold many images
 
 
 class _Shards(Format):
@@ -63,7 +49,42 @@ class _Shards(Format):
     def open(self, data: Any, request: ImageRequest) -> Source:
         names = _shard_names(data)
         assert names is not None
-        return open_shards(os.fspath(data), names, request.title("looking through shards"), request.frames)
+        return _open_shards(os.fspath(data), names, request)
+
+
+class _Parquet(Format):
+    """Image files in a column of parquet files, as Hugging Face keeps data sets."""
+
+    about = "parquet files with a column of images (.parquet), as many, or a URL"
+    examples = ("train.parquet", "train-{00000..00015}.parquet", "hf://datasets/USER/NAME/data/{0000..0015}.parquet")
+
+    def fits(self, data: Any) -> bool:
+        return _shard_names(data, PARQUET) is not None
+
+    def open(self, data: Any, request: ImageRequest) -> Source:
+        names = _shard_names(data, PARQUET)
+        assert names is not None
+        return _open_parquet(os.fspath(data), names, request)
+
+
+class _RemoteFolder(Format):
+    """A folder of image files, shards or parquet files on object storage."""
+
+    about = "a folder of images, shards or parquet files on object storage"
+    examples = ("s3://bucket/folder", "gs://bucket/folder")
+
+    def fits(self, data: Any) -> bool:
+        return isinstance(data, str) and is_url(data) and not _is_web_page(data)
+
+    def open(self, data: Any, request: ImageRequest) -> Source:
+        with waiting(request.title("looking for images")):
+            listing = RemoteListing(data)
+            images = listing.images(request.frames)
+        if not len(images) and (names := listing.urls(SUFFIX)):
+            return _open_shards(data, names, request)
+        if not len(images) and (names := listing.urls(PARQUET)):
+            return _open_parquet(data, names, request)
+        return images
 
 
 class _Folder(Format):
@@ -74,7 +95,9 @@ class _Folder(Format):
 
     def fits(self, data: Any) -> bool:
         path = _path(data)
-        return path is not None and os.path.isdir(path) and not is_tiny_imagenet(path) and _shard_names(data) is None
+        return (
+            path is not None and os.path.isdir(path) and not is_tiny_imagenet(path) and not _shard_names(data, _PACKED)
+        )
 
     def open(self, data: Any, request: ImageRequest) -> Source:
         folder = _expanded(data)
@@ -136,7 +159,7 @@ class _TinyImageNet(Format):
         return super().fits(data) or _tiny_imagenet_at(data) is not None
 
     def open(self, data: Any, request: ImageRequest) -> Source:
-        if _name(data) in self.names:
+        if name_of(data) in self.names:
             return known_tiny_imagenet(data, request.root, download=request.download, progress=request.progress)
         path = _tiny_imagenet_at(data)
         assert path is not None
@@ -184,62 +207,22 @@ class _ImageFile(Format):
         return ImageFiles(str(path), path.parent, [path.name], frames=request.frames)
 
 
-class _Array(Format):
-    """An array in memory."""
-
-    about = "an array (N, H, W) or (N, H, W, C)"
-
-    def fits(self, data: Any) -> bool:
-        return isinstance(data, np.ndarray)
-
-    def open(self, data: Any, request: ImageRequest) -> Source:
-        return ArrayImages("the array", [as_batch(data, "the array", request.notes)])
-
-
-class _LoadedImages(Format):
-    """An ImageSet, to be resized or reduced."""
-
-    about = "an ImageSet"
-
-    def fits(self, data: Any) -> bool:
-        return isinstance(data, ImageSet)
-
-    def open(self, data: Any, request: ImageRequest) -> Source:
-        labels = None
-        if data.labels is not None:
-            classes = data.classes or tuple(str(i) for i in range(int(data.labels.max(initial=0)) + 1))
-            labels = Labels(data.labels, classes)
-        batch = as_batch(data.images, "the set", request.notes)
-        return ArrayImages(
-            "the set", [batch], labels, data.names, skipped=data.broken, are_levels=True, values=data.values
-        )
-
-
-class _PythonDataset(Format):
-    """A data set of torch, or anything like it."""
-
-    about = "a data set of Python, such as a torch Dataset"
-
-    def fits(self, data: Any) -> bool:
-        return is_dataset(data) and not isinstance(data, os.PathLike)
-
-    def open(self, data: Any, request: ImageRequest) -> Source:
-        return DatasetImages(data, grey=request.channels == 1, title=request.title("reading labels"))
-
-
 # the first one that fits opens the data
 FORMATS: list[Format] = [
     _Folder(),
     _Shards(),
+    _Parquet(),
+    _RemoteFolder(),
     _ListFile(),
     _ArrayFile(),
     _NamedSet(),
     _TinyImageNet(),
     _Shapes(),
     _ImageFile(),
-    _Array(),
-    _LoadedImages(),
-    _PythonDataset(),
+    ArrayFormat(),
+    LoadedImagesFormat(),
+    HuggingFaceFormat(),
+    PythonDatasetFormat(),
 ]
 
 
@@ -249,7 +232,7 @@ def open_data(data: Any, request: ImageRequest) -> Source:
         return data
     for format in FORMATS:
         if format.fits(data):
-            if _name(data) in format.names and os.path.lexists(data):
+            if name_of(data) in format.names and os.path.lexists(data):
                 request.notes.append(
                     f"{data!r} is the data set of that name; for what is here under this name write './{data}'"
                 )
@@ -286,25 +269,36 @@ def formats_table() -> tuple[tuple[str, str], list[tuple[str, str]]]:
     return ("what you have", "what you write"), rows
 
 
-def _name(data: Any) -> str | None:
-    """NAME of NAME:REST, if the data are a text."""
-    return data.partition(":")[0] if isinstance(data, str) else None
-
-
 def _all_names() -> list[str]:
     return [name for format in FORMATS for name in format.names]
 
 
 def _path(data: Any) -> Path | None:
     """The data as a path; None if they are none. The name of a data set is never a path."""
-    if not isinstance(data, str | os.PathLike) or not os.fspath(data) or _name(data) in _all_names():
+    if not isinstance(data, str | os.PathLike) or not os.fspath(data) or name_of(data) in _all_names():
         return None
     return _expanded(data)
 
 
-def _shard_names(data: Any) -> list[str] | None:
+def _shard_names(data: Any, suffix: str | tuple[str, ...] = SUFFIX) -> list[str] | None:
     """The shards that the data mean; None if they are none."""
-    return shard_names(os.fspath(data)) if _path(data) is not None else None
+    return shard_names(os.fspath(data), suffix) if _path(data) is not None else None
+
+
+def _open_shards(where: str, names: Sequence[str], request: ImageRequest) -> Source:
+    title = request.title("looking through shards")
+    if request.stream:
+        return open_tar_pack(where, names, request.cache, title, request.frames)
+    return open_shards(where, names, title, request.frames)
+
+
+def _open_parquet(where: str, names: Sequence[str], request: ImageRequest) -> Source:
+    return open_parquet(where, names, request.cache, request.title("looking through files"), request.frames)
+
+
+def _is_web_page(url: str) -> bool:
+    """Whether a URL is of a server that need not list its files."""
+    return url.lower().startswith(("http://", "https://"))
 
 
 def _expanded(data: str | os.PathLike[str]) -> Path:
@@ -330,7 +324,7 @@ def _tiny_imagenet_at(data: Any) -> Path | None:
 
 def _nothing_there(text: str) -> CoviewsError:
     if is_url(text):
-        return CoviewsError(f"{text!r} is not a shard: behind a URL, only WebDataset's shards (.tar) are read")
+        return CoviewsError(f"{text!r} cannot be read: of web servers, only shards (.tar) and .parquet files are read")
     name = text.partition(":")[0]
     if difflib.get_close_matches(name.lower(), _all_names(), cutoff=0.6):
         return unknown("folder, file or data set", name, _all_names())

@@ -98,13 +98,17 @@ def folder_images(folder: Path, remarks: list[str], frames: str | None = None) -
     names = listing.names
     if listing.remark and names:
         remarks.append(listing.remark)
+    return ImageFiles(str(folder), folder, names, labels_of_folders(names), listing.unreadable, frames=frames)
+
+
+def labels_of_folders(names: Sequence[str]) -> Labels | None:
+    """The first-level folders of image files as their classes, if there are several and every file is in one."""
     firsts = [name.split("/")[0] for name in names]
     classes = sorted(set(firsts))
-    labels = None
-    if len(classes) > 1 and all("/" in name for name in names):
-        place = {name: i for i, name in enumerate(classes)}
-        labels = Labels(np.array([place[first] for first in firsts], np.int64), tuple(classes))
-    return ImageFiles(str(folder), folder, names, labels, listing.unreadable, frames=frames)
+    if len(classes) < 2 or not all("/" in name for name in names):
+        return None
+    place = {name: i for i, name in enumerate(classes)}
+    return Labels(np.array([place[first] for first in firsts], np.int64), tuple(classes))
 
 
 def find_images(folder: Path) -> Listing:

@@ -40,6 +40,7 @@ class ImageRequest:
     frames: str | None = None
     max_pixels: int = MAX_PIXELS  # of an image file
     max_side: int | None = None  # of the images, if no size is given
+    stream: bool = False  # whether images are decoded whenever they are needed, with little memory for each
     notes: list[str] = field(default_factory=list)  # warnings to show once the images are loaded
     remarks: list[str] = field(default_factory=list)  # how the images were read, where there was a choice
 

@@ -26,11 +26,11 @@ from coviews.data.imageset import Broken
 from coviews.data.levels import Target
 from coviews.data.parallel import parallel_map
 from coviews.data.picture_reader import Header, reason
+from coviews.data.remote import is_url, remote_file
 from coviews.errors import CoviewsError
 
 SUFFIX = ".tar"
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}|\{([^{}]*,[^{}]*)\}")
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _MOST_SHARDS = 1_000_000
 _LARGEST = 100_000_000  # bytes of one image file; a larger one would be an attack on the memory
 _LONGEST_LABEL = 1000  # bytes
@@ -65,7 +65,7 @@ class ShardImages:
     @cached_property
     def names(self) -> list[str]:
         """The shard and the file in it, of each image."""
-        return [f"{_last(self.shards[m.shard])}/{m.name}" for m in self.members]
+        return [f"{last_part(self.shards[m.shard])}/{m.name}" for m in self.members]
 
     def __len__(self) -> int:
         return len(self.members)
@@ -109,7 +109,7 @@ class ShardImages:
         if member.size > _LARGEST:
             raise ValueError("too large for an image")
         size = min(member.size, most)
-        content = _bytes_of(self.shards[member.shard], member.start, size)
+        content = bytes_of(self.shards[member.shard], member.start, size)
         if len(content) < size:
             raise ValueError("the shard ends before the file does")
         return io.BytesIO(content)
@@ -126,18 +126,18 @@ class ShardImages:
             return reason(error)
 
 
-def shard_names(data: str) -> list[str] | None:
+def shard_names(data: str, suffix: str | tuple[str, ...] = SUFFIX) -> list[str] | None:
     """The shards that a path, a URL, a range such as `shards/{000..127}.tar` or a folder of .tar files means.
 
     None if it means something else.
     """
-    if data.lower().endswith(SUFFIX):
+    if data.lower().endswith(suffix):
         names = expanded_ranges(data if is_url(data) else os.path.expanduser(data))
         return names if is_url(data) or len(names) > 1 or os.path.isfile(names[0]) else None
     if is_url(data) or not os.path.isdir(folder := os.path.expanduser(data)):
         return None
     names = [name for name in os.listdir(folder) if not name.startswith(".")]
-    shards = [os.path.join(folder, name) for name in sorted(names) if name.lower().endswith(SUFFIX)]
+    shards = [os.path.join(folder, name) for name in sorted(names) if name.lower().endswith(suffix)]
     if not any(map(os.path.isfile, shards)) or any(Path(name).suffix.lower() in extensions() for name in names):
         return None
     return [shard for shard in shards if os.path.isfile(shard)]
@@ -166,11 +166,6 @@ def expanded_ranges(text: str) -> list[str]:
     return ["".join(words) for words in itertools.product(*parts, [text[end:]])]
 
 
-def is_url(text: str) -> bool:
-    """Whether a text names a place on another machine."""
-    return _URL.match(text) is not None
-
-
 def open_shards(where: str, shards: Sequence[str], title: str, frames: str | None = None) -> ShardImages:
     """Look through all shards for images and labels; those that cannot be read are named in `unreadable`."""
     looked = parallel_map(lambda i: _look_through(shards[i], i), range(len(shards)), title)
@@ -189,28 +184,36 @@ def open_shards(where: str, shards: Sequence[str], title: str, frames: str | Non
 
 def _look_through(shard: str, number: int) -> tuple[list[Member], str, str | None]:
     """The images of a shard, what changes with it, and what is wrong with it."""
-    found: list[Member] = []
-    stamp = shard
     try:
-        with _opened(shard) as file:
-            stamp = _stamp(shard)
-            group: list[tarfile.TarInfo] = []  # the files of one image
-            try:
-                for entry in _files(file):
-                    if group and _key(entry.name) != _key(group[0].name):
-                        found += _images(file, group, number)
-                        group = []
-                    group.append(entry)
-            finally:
-                found += _images(file, group, number)
+        with opened_file(shard) as file:
+            stamp = shard_stamp(shard)
+            found, problem = look_into(file, number)
+            return found, stamp, problem
     except CoviewsError:
         raise
+    except Exception as error:  # libraries for URLs raise anything
+        return [], shard, reason(error)
+
+
+def look_into(file: IO[bytes], number: int = 0) -> tuple[list[Member], str | None]:
+    """The images in the file of a shard of this number, and what is wrong with it."""
+    found: list[Member] = []
+    group: list[tarfile.TarInfo] = []  # the files of one image
+    try:
+        try:
+            for entry in _files(file):
+                if group and _key(entry.name) != _key(group[0].name):
+                    found += _images(file, group, number)
+                    group = []
+                group.append(entry)
+        finally:
+            found += _images(file, group, number)
     except tarfile.ReadError as error:
         compressed = "; a compressed one has to be unpacked to a plain .tar" if "header" in str(error) else ""
-        return found, stamp, f"{reason(error)}{compressed}"
+        return found, f"{reason(error)}{compressed}"
     except Exception as error:  # libraries for URLs raise anything
-        return found, stamp, reason(error)
-    return found, stamp, None
+        return found, reason(error)
+    return found, None
 
 
 class _Headers:
@@ -256,48 +259,38 @@ def _key(name: str) -> str:
     return f"{folder}{slash}{last.partition('.')[0]}"
 
 
-def _last(shard: str) -> str:
+def last_part(shard: str) -> str:
+    """The last part of a path or URL."""
     return shard.rstrip("/").rpartition("/")[2]
 
 
-def _opened(shard: str) -> Any:
+def opened_file(shard: str) -> Any:
+    """The file of a shard, open for reading."""
     if not is_url(shard):
         return regular_file(shard)
-    system, path = _remote(shard)
+    system, path = remote_file(shard)
     return system.open(path, "rb")
 
 
-def _bytes_of(shard: str, start: int, size: int) -> bytes:
+def bytes_of(shard: str, start: int, size: int) -> bytes:
     """A part of a shard; fewer bytes if it ends before."""
     if not is_url(shard):
         with regular_file(shard) as file:
             file.seek(start)
             return file.read(size)
-    system, path = _remote(shard)
+    system, path = remote_file(shard)
     content = system.cat_file(path, start=start, end=start + size)
     if len(content) > size:
         raise CoviewsError(f"the server of {shard} sends only whole files: copy the shards to this machine")
     return content
 
 
-def _stamp(shard: str) -> str:
+def shard_stamp(shard: str) -> str:
     """The name, size and time of change of a shard, in one line; a moved folder keeps them."""
     if not is_url(shard):
         info = os.stat(shard)
-        return f"{_last(shard)}\0{info.st_size}\0{info.st_mtime_ns}"
-    system, path = _remote(shard)
+        return f"{last_part(shard)}\0{info.st_size}\0{info.st_mtime_ns}"
+    system, path = remote_file(shard)
     about = system.info(path)
     changed = next((about[name] for name in ("ETag", "etag", "mtime", "LastModified") if name in about), "")
     return f"{shard}\0{about.get('size')}\0{changed}"
-
-
-def _remote(shard: str) -> tuple[Any, str]:
-    """The file system behind a URL, and the path in it."""
-    try:
-        from fsspec.core import url_to_fs
-
-        return url_to_fs(shard)
-    except ImportError as error:  # its text names the package, such as s3fs
-        raise CoviewsError(f"cannot open {shard}: {error}") from error
-    except ValueError as error:
-        raise CoviewsError(f"cannot open {shard}: {error}") from error

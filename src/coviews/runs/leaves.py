@@ -3,6 +3,12 @@
 import dataclasses
 from typing import Any
 
+# what may change when a run is continued: it says how and where the work is done, not what comes out
+OF_THE_MACHINE = frozenset(
+    ("out", "data_root", "download", "cache", "accelerator", "devices", "num_nodes", "threads", "save_every",
+     "keep_every", "report", "tensorboard", "wandb", "trackio", "show_channels")
+)  # fmt: skip
+
 
 def leaves(settings: Any, prefix: str = "") -> dict[str, Any]:
     """Every single choice by its full name, such as search.reward.threshold; a method or search by its name too."""

@@ -11,6 +11,7 @@ from coviews.console.option_types import SettingsKeywords
 from coviews.console.options import Int, Number, Text
 from coviews.data.formats import data_help
 from coviews.data.levels import MAX_PIXELS
+from coviews.data.stream_order import BUFFER
 from coviews.errors import CoviewsError
 from coviews.methods.keeping import KEEP_WEIGHT, KeepSettings
 from coviews.methods.method import MethodSettings
@@ -24,7 +25,7 @@ from coviews.policies.fixed import FIXED, ViewSourceKeywords, source_space, take
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.limits import Limits, view_limits
 from coviews.policies.subpolicy import ViewSource
-from coviews.runs.leaves import changed_leaves, differing_leaves
+from coviews.runs.leaves import OF_THE_MACHINE, changed_leaves, differing_leaves
 from coviews.runs.settings_checks import OPTIMIZERS, check_choices, check_limits, check_names, check_numbers
 from coviews.runs.view_names import DEFAULT_VIEWS, MADE_FROM, VIEWS, check_view_name, view_family
 from coviews.searching.loss_table import TableSettings
@@ -36,12 +37,6 @@ AUTO = "auto"  # a precision that the machine decides on which the run starts
 FROM_PYTHON = "python: "  # so data is called that came from Python and has no name
 # the choices of a placement, and what the options for them are called
 _PLACEMENT = {"crop": "crop", "area": "crop_area", **{n: n for n in ("flip", "flip_vertical", "quarter_turns")}}
-
-# what may change when a run is continued: it says how and where the work is done, not what comes out
-OF_THE_MACHINE = frozenset(
-    ("out", "data_root", "download", "cache", "accelerator", "devices", "num_nodes", "threads", "save_every",
-     "keep_every", "report", "tensorboard", "wandb", "trackio", "show_channels")
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -84,6 +79,10 @@ class PretrainSettings:
     """Fetch a known set that is not there, or published weights for --init-from."""
     cache: Path | None = None
     """Where images that do not fit into memory are kept decoded; by default the user's cache folder."""
+    stream: bool = False
+    """Decode images whenever they are needed, instead of once before training: for data larger than a disk."""
+    stream_buffer: int = BUFFER
+    """With --stream: images that are shuffled among each other."""
 
     method: Annotated[MethodSettings, tyro.conf.arg(name="")] = field(default_factory=SimCLRSettings)
     """What learns from the views, with its options."""

@@ -15,6 +15,7 @@ from coviews.ops.view_settings import OUTSIDE
 from coviews.policies.factors import FAMILIES, is_family, named_family
 from coviews.policies.files import MOST_STEPS
 from coviews.policies.fixed import FIXED, takes_option
+from coviews.runs.view_names import CHOSEN_FIRST
 from coviews.searching.known import SEARCHES
 from coviews.searching.settings import SearchSettings
 
@@ -46,6 +47,7 @@ _RANGES = {
     "subset_seed": (0, 2**63 - 1), "magnitude": (0, 30), "size": (1, LARGEST), "threads": (1, 4096),
     "view_size": (1, LARGEST), "views_global": (1, 64), "views_local": (0, 64), "local_size": (1, LARGEST),
     "max_pixels": (1, 10**10), "max_side": (1, LARGEST), "accumulate": (1, _MANY),
+    "stream_buffer": (1, 10**9),
     "randaugment_steps": (1, MOST_STEPS),
 }  # fmt: skip
 _LARGEST_LR = 1e4
@@ -100,6 +102,13 @@ def check_numbers(settings: "PretrainSettings") -> None:
 
 def check_choices(settings: "PretrainSettings") -> None:
     """An error for views, hard views, a viewmaker or a search that do not go with the other choices."""
+    if settings.stream and settings.frames == "each":
+        raise CoviewsError("--frames each has to open all files first, which --stream does not: leave one of them out")
+    if settings.stream and settings.views in CHOSEN_FIRST:
+        raise CoviewsError(
+            f"--views {settings.views} looks at all images first, which --stream does not: choose views with a part of "
+            "them, and train with those"
+        )
     _check_views(settings)
     _check_hard_views(settings)
     _check_viewmaker(settings)

@@ -8,10 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.data.stream import Stream
+from coviews.data.stream_order import StreamOrder
 from coviews.ops.images import Images
 from coviews.ops.plan import Plan
 from coviews.ops.view_settings import ViewSettings
 from coviews.policies.subpolicy import ViewSource
+
+Order = NDArray[np.int64] | StreamOrder
 
 ORDER, VIEWS = 1, 2  # streams of random numbers
 
@@ -23,7 +27,7 @@ class Batches:
     So a run can go on from any step, and neither the number of threads nor that of processes changes a view.
     """
 
-    images: Images  # (N, H, W, C)
+    images: Images | Stream  # (N, H, W, C)
     size: int  # of a batch, over all ranks
     seed: int
     views: ViewSettings
@@ -37,16 +41,19 @@ class Batches:
         """Batches in an epoch; what is left over of the images waits for another order."""
         return len(self.images) // (self.size * self.accumulate) * self.accumulate
 
-    def order(self, epoch: int) -> NDArray[np.int64]:
+    def order(self, epoch: int) -> Order:
         """The order of the images in an epoch."""
+        if isinstance(self.images, Stream):
+            return self.images.order([self.seed, ORDER, epoch], self.size)
         return np.random.default_rng([self.seed, ORDER, epoch]).permutation(len(self.images))
 
-    def make(self, source: ViewSource, epoch: int, step: int, order: NDArray[np.int64]) -> tuple[list[Images], Plan]:
+    def make(self, source: ViewSource, epoch: int, step: int, order: Order) -> tuple[list[Images], Plan]:
         """This rank's views of a step, an array (n, V, H, W, C) for each size, and the plan of the whole batch."""
         plan = self.plan(source, np.random.default_rng([self.seed, VIEWS, epoch, step]))
         share = self.size // self.ranks
         part = slice(self.rank * share, (self.rank + 1) * share)
-        indices = order[step * self.size : (step + 1) * self.size][part]
+        first = step * self.size
+        indices = order[first + part.start : first + part.stop]
         return self.views.make_groups(self.images[indices], plan[part]), plan
 
     def plan(self, source: ViewSource, generator: np.random.Generator) -> Plan:

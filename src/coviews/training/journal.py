@@ -43,15 +43,21 @@ class Journal:
         looks_at: str,
         messages: Sequence[str],
         left_out: Sequence[str] = (),
+        count: int | None = None,
     ) -> None:
-        """What is trained, on what, what was said while it was loaded, and which operations do not fit the images."""
-        s, (n, height, width, channels) = self.settings, images.images.shape
+        """What is trained, on what, what was said while it was loaded, and which operations do not fit the images.
+
+        count: of all images, where `images` are a sample of a stream.
+        """
+        s, (sampled, height, width, channels) = self.settings, images.images.shape
+        n = sampled if count is None else count
         self.run.log(
             {
                 "kind": "start", "images": n, "height": height, "width": width, "channels": channels,
                 "classes": list(images.classes or ()), "labelled": images.labels is not None,
                 "broken": len(images.broken), "parameters": parameters, "looks_at": looks_at,
                 "mean": views.mean, "std": views.std, "depth": images.depth, "values": images.values,
+                **({} if count is None else {"sampled": sampled}),
             }
         )  # fmt: skip
         for text in messages:
@@ -60,6 +66,11 @@ class Journal:
         colours = {1: "grey", 3: "in colour"}.get(channels, f"{channels} channels")
         deep = f", {images.depth} bits" if images.depth > 8 else ""
         self.display.line(f"{s.data}: {n:,} images of {height} x {width}, {colours}{deep}")
+        if count is not None:
+            self.display.line(
+                f"streaming: images are decoded when they are needed; the normalisation, the looks at the encoder and "
+                f"the report take a sample of {sampled:,}"
+            )
         if images.classes:
             names = ", ".join(clean(name) for name in images.classes[:_CLASSES])
             more = ", ..." if len(images.classes) > _CLASSES else ""

@@ -1,12 +1,14 @@
 """How a run begins, and how it ends."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from torch import nn
 
+from coviews.data.imageset import Broken
 from coviews.encoders.file import save_encoder
 from coviews.errors import CoviewsError
 from coviews.files.atomic import write_whole
@@ -65,12 +67,23 @@ def begin(t: Training, resume: Path | None, overwrite: bool) -> None:
     if state is None:
         parameters = sum(p.numel() for p in t.bare.encoder.parameters())
         t.journal.start(
-            t.images, t.views, parameters, t.batches.steps, t.monitor.images_judged, t.loading_warnings, t.left_out
+            t.images,
+            t.views,
+            parameters,
+            t.batches.steps,
+            t.monitor.images_judged,
+            t.loading_warnings,
+            t.left_out,
+            None if t.stream is None else len(t.stream),
         )
         if t.images.broken and writes:
-            lines = "".join(f"{name}\t{why}\n" for name, why in t.images.broken)
-            write_whole(t.run.path / "broken.txt", lines.encode(errors="replace"))
+            _write_broken(t.run, t.images.broken)
         _say_estimate(t)
+
+
+def _write_broken(run: Run, broken: Iterable[Broken]) -> None:
+    lines = "".join(f"{name}\t{why}\n" for name, why in broken)
+    write_whole(run.path / "broken.txt", lines.encode(errors="replace"))
 
 
 def _extend(t: Training) -> None:
@@ -95,7 +108,7 @@ def _say_estimate(t: Training) -> None:
         pace = trial_pace(t.settings, t.images, t.bare)
     except Exception:  # a module of the user's may not allow a copy; no estimate is worth an error
         return
-    seconds = expected_seconds(t.settings, pace, len(t.images), 0 if t.test is None else len(t.test))
+    seconds = expected_seconds(t.settings, pace, len(t.batches.images), 0 if t.test is None else len(t.test))
     if seconds >= SHORT:
         t.display.line(estimate_text(t.settings, t.images, seconds))
 
@@ -103,6 +116,11 @@ def _say_estimate(t: Training) -> None:
 def finish(t: Training) -> Pretrained:
     """Write the encoder and the report, and tell what came out."""
     s, (_, height, width, channels) = t.settings, t.images.images.shape
+    if t.stream is not None:
+        t.share_broken()
+        if t.run.writes and (text := t.stream.broken_text()) is not None:
+            t.display.line(f"warning: {text}")
+            _write_broken(t.run, dict.fromkeys((*t.images.broken, *t.stream.broken_by_name())))
     if t.run.writes:
         save_encoder(
             t.run.encoder,

@@ -31,6 +31,13 @@ class Ranks:
         """The first process's value, to the last bit, on all."""
         return self.fabric.broadcast(value)
 
+    def all_of(self, value: T) -> list[T]:
+        """The values of all processes, on all."""
+        values = [value] * self.count
+        if self.count > 1:
+            torch.distributed.all_gather_object(values, value)
+        return values
+
     def share_buffers(self) -> None:
         """Give all processes the first one's BatchNorm statistics, which are those of the checkpoint."""
         if self.count > 1:

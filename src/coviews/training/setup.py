@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from coviews.data.cache import memory_for_images
+from coviews.data.cache import default_cache, memory_for_images
 from coviews.data.colours import has_colour
 from coviews.data.formats import held_out_split
 from coviews.data.load import ImageSet, load_images
 from coviews.data.near_constant import near_constant_note
+from coviews.data.request import ImageRequest
 from coviews.data.shown_channels import shown_channels
 from coviews.data.splits import can_judge
-from coviews.errors import CoviewsError
+from coviews.data.stream import SAMPLED, Stream, open_stream
+from coviews.errors import CoviewsError, one_line
 from coviews.policies.factors import FAMILIES
 from coviews.policies.limits import forbid_colour
 from coviews.policies.subpolicy import ViewSource
@@ -175,25 +177,48 @@ def _starting(fabric: "Fabric", devices: int, nodes: int) -> Iterator[None]:
 
 def load_data(settings: PretrainSettings, data: Any, ranks: int, progress: bool) -> tuple[ImageSet, ImageSet | None]:
     """The training images, and the test images if there are any."""
-    s, free = settings, memory_for_images()
-    memory = None if free is None else free // ranks
-    where: dict[str, Any] = {
-        "root": s.data_root, "download": s.download, "cache": s.cache, "memory": memory, "progress": progress,
-        "frames": s.frames, "max_pixels": s.max_pixels,
-    }  # fmt: skip
+    s, where = settings, _where(settings, ranks, progress)
     images = load_images(
         data, size=s.size, channels=s.channels, subset=s.subset, subset_seed=s.subset_seed, max_broken=BROKEN,
         depth=s.depth, max_side=s.max_side, **where,
     )  # fmt: skip
-    shown_channels(s.show_channels, images.images.shape[3])  # an error now rather than in the report
-    _check_data(s, images)
-    note = near_constant_note(images)
-    if note is not None:
-        warnings.warn(note, stacklevel=2)
+    _check_data(s, images, len(images))
+    return images, _test_images(s, data, images, where)
+
+
+def stream_data(settings: PretrainSettings, data: Any, ranks: int, progress: bool) -> tuple[Stream, ImageSet | None]:
+    """The training images as a stream, and some of the test images if there are any."""
+    s, where = settings, _where(settings, ranks, progress)
+    size = None if s.size is None else (s.size, s.size)
+    request = ImageRequest(
+        size=size, channels=s.channels, limit=None, subset=s.subset, subset_seed=s.subset_seed, max_broken=BROKEN,
+        depth=s.depth, max_side=s.max_side, stream=True, **{**where, "cache": s.cache or default_cache()},
+    )  # fmt: skip
+    stream = open_stream(data, request, s.stream_buffer, s.threads)
+    for note in request.notes:
+        warnings.warn(one_line(note), stacklevel=2)
+    for remark in stream.sample.remarks if progress else ():
+        print(one_line(remark), file=sys.stderr, flush=True)
+    _check_data(s, stream.sample, len(stream))
+    return stream, _test_images(s, data, stream.sample, {**where, "limit": SAMPLED})
+
+
+def _where(settings: PretrainSettings, ranks: int, progress: bool) -> dict[str, Any]:
+    """Where images are found and kept, and how files are read."""
+    s, free = settings, memory_for_images()
+    return {
+        "root": s.data_root, "download": s.download, "cache": s.cache, "progress": progress, "frames": s.frames,
+        "memory": None if free is None else free // ranks, "max_pixels": s.max_pixels,
+    }  # fmt: skip
+
+
+def _test_images(settings: PretrainSettings, data: Any, images: ImageSet, where: dict[str, Any]) -> ImageSet | None:
+    """The images that are given to judge by, or that lie beside the training images."""
+    s = settings
     beside = held_out_split(data) if s.test_data is None and images.labels is not None else None
     test_data = s.test_data if beside is None else beside
     if test_data is None:
-        return images, None
+        return None
     if images.labels is None:
         raise CoviewsError(f"--test-data needs training images with labels, and {s.data} has none")
     _, height, width, channels = images.images.shape
@@ -202,27 +227,32 @@ def load_data(settings: PretrainSettings, data: Any, ranks: int, progress: bool)
         values=images.values, **where,
     )  # fmt: skip
     if beside is not None:
-        return images, test if can_judge(test, images) else None
+        return test if can_judge(test, images) else None
     if test.labels is None:
         raise CoviewsError(f"--test-data {s.test_data} has no labels")
-    return images, test
+    return test
 
 
-def _check_data(settings: PretrainSettings, images: ImageSet) -> None:
-    if len(images) < settings.batch_size:
-        do = f"give --batch-size {fitting_batch(len(images))}" if len(images) > 1 else "training needs more"
+def _check_data(settings: PretrainSettings, images: ImageSet, count: int) -> None:
+    """Errors and warnings about the images, or about a sample of `count` images."""
+    shown_channels(settings.show_channels, images.images.shape[3])  # an error now rather than in the report
+    note = near_constant_note(images)
+    if note is not None:
+        warnings.warn(note, stacklevel=3)
+    if count < settings.batch_size:
+        do = f"give --batch-size {fitting_batch(count)}" if count > 1 else "training needs more"
         raise CoviewsError(
-            f"{settings.data} has {len(images)} image{'s' if len(images) > 1 else ''}, fewer than a batch of "
+            f"{settings.data} has {count} image{'s' if count > 1 else ''}, fewer than a batch of "
             f"{settings.batch_size}: {do}"
         )
-    if len(images) < settings.batch_size * settings.accumulate:
+    if count < settings.batch_size * settings.accumulate:
         raise CoviewsError(
-            f"{settings.accumulate} batches of {settings.batch_size} are more than the {len(images)} images of "
+            f"{settings.accumulate} batches of {settings.batch_size} are more than the {count} images of "
             f"{settings.data}: choose a smaller --accumulate"
         )
-    if settings.learns_views and len(images) < settings.search.images_needed:
+    if settings.learns_views and count < settings.search.images_needed:
         raise CoviewsError(
-            f"a search needs {settings.search.images_needed} images, and {settings.data} has {len(images)}: "
+            f"a search needs {settings.search.images_needed} images, and {settings.data} has {count}: "
             "give --search.batch and --search.samples smaller ones"
         )
 

@@ -14,6 +14,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from coviews.console.progress import Display
+from coviews.data.stream import Stream
 from coviews.encoders.method import build_method
 from coviews.errors import CoviewsError
 from coviews.methods.method import Losses, Method
@@ -38,7 +39,7 @@ from coviews.training.monitor import Monitor
 from coviews.training.optimizers import make_optimizer, restore_optimizer
 from coviews.training.pair_losses import PairLosses
 from coviews.training.ranks import Ranks
-from coviews.training.setup import first_source, load_data, without_colour
+from coviews.training.setup import first_source, load_data, stream_data, without_colour
 from coviews.training.signals import Stopped, StopRequest
 from coviews.training.viewmaking import Viewmaking
 
@@ -59,13 +60,19 @@ class Training:
         *, resumed: bool = False,
     ) -> None:  # fmt: skip
         self.fabric, self.display, self.module = fabric, display, module
+        self.stream: Stream | None = None
         self.stop_request = StopRequest()
         self.closing = contextlib.ExitStack()  # what is to be closed at the end
         with fabric.rank_zero_first(local=True):  # one process downloads or fills the cache, the others find it there
             show = fabric.is_global_zero and display.enabled
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                self.images, self.test = load_data(settings, data, fabric.world_size, show)
+                if settings.stream:  # what needs all images takes the stream's sample
+                    stream, self.test = stream_data(settings, data, fabric.world_size, show)
+                    self.stream, self.images = stream, stream.sample
+                    self.closing.callback(stream.close)
+                else:
+                    self.images, self.test = load_data(settings, data, fabric.world_size, show)
         self.loading_warnings = [str(warning.message) for warning in caught]  # kept until there is a run to tell them
         _, height, width, channels = self.images.images.shape
         pixels = self.images.images.dtype
@@ -81,8 +88,9 @@ class Training:
         local = dataclasses.replace(
             self.views, placement=settings.local_placement, sizes=settings.local_sizes((height, width))
         )
+        trained_on = self.images.images if self.stream is None else self.stream
         self.batches = Batches(
-            self.images.images, settings.batch_size, settings.seed, self.views, fabric.global_rank, fabric.world_size,
+            trained_on, settings.batch_size, settings.seed, self.views, fabric.global_rank, fabric.world_size,
             local if local.sizes else None, settings.accumulate,
         )  # fmt: skip
         self.monitor = Monitor(self.images, self.test, self.views.mean, self.views.std, settings.seed)
@@ -236,6 +244,7 @@ class Training:
                 **({"keeping": self.keeping.state_dict()} if self.keeping else {}),
                 **({"viewmaker": self.viewmaking.state_dict()} if self.viewmaking else {}),
                 **({"hard views": _tensors(hard)} if (hard := self._hard_state) else {}),
+                **({"broken": self.share_broken()} if self.stream is not None else {}),
             },
             keep,
         )
@@ -266,11 +275,21 @@ class Training:
                 self.viewmaking.load_state_dict(state["viewmaker"])
             if self.hard_views is not None:
                 self.hard_views.load_state_dict(state.get("hard views", {}))
+            if self.stream is not None:
+                for index, name, why in state["broken"]:
+                    self.stream.broken[int(index)] = (str(name), str(why))
         except Exception as error:  # torch and NumPy raise anything for values that do not fit
             why = " ".join(str(error).split())[:200]
             raise CoviewsError(f"the checkpoint {self.run.checkpoint} does not fit this run: {why}") from error
         for epoch in reversed(self.queued):
             self.queue.push(load_policy(self.run.policy_path(epoch)))
+
+    def share_broken(self) -> list[tuple[int, str, str]]:
+        """Tell all processes which images of the stream each could not read: their indices, names, and why."""
+        assert self.stream is not None
+        for broken in self.ranks.all_of(dict(self.stream.broken)):
+            self.stream.broken.update(broken)
+        return [(index, *broken) for index, broken in sorted(dict(self.stream.broken).items())]
 
     @property
     def _hard_state(self) -> dict[str, Any]:
@@ -279,7 +298,7 @@ class Training:
     @property
     def _fingerprint(self) -> list[Any]:
         """What the images are known by: the run can go on only with the same."""
-        return [*self.images.images.shape, *self.views.mean, *self.views.std]
+        return [*self.batches.images.shape, *self.views.mean, *self.views.std]
 
     def close(self) -> None:
         """Close the files."""
