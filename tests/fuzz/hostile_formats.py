@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import torch
 from PIL import Image
 
@@ -30,6 +32,8 @@ from coviews.comparison.compare import protocol
 from coviews.comparison.options import CompareOptions
 from coviews.comparison.results import Result, Results
 from coviews.comparison.workers import Workers
+from coviews.data.request import ImageRequest
+from coviews.data.stream import open_stream
 from coviews.methods.viewmaker import Viewmaker
 from coviews.runs.settings_file import read_settings, settings_yaml
 from coviews.training.pair_losses import PairLosses
@@ -388,10 +392,26 @@ def _known_sets(folder: Path) -> None:
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             shard.addfile(entry, io.BytesIO(content))
+    rows = [{"image": {"bytes": file.getvalue(), "path": f"{i}.jpg"}, "label": i % 2} for i in range(6)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "rows.parquet", row_group_size=3)
     with zipfile.ZipFile(folder / "tiny.zip", "w") as archive:
         archive.writestr("tiny-imagenet-200/wnids.txt", "n1\nn2\n")
         for name in ("n1", "n2"):
             archive.writestr(f"tiny-imagenet-200/train/{name}/images/0.JPEG", file.getvalue())
+
+
+def _stream(name: str) -> Call:
+    def read(folder: Path) -> object:
+        request = ImageRequest(
+            (16, 16), None, None, None, 0, Path("data"), download=False, max_broken=0.9, cache=folder / "cache",
+            memory=None, progress=False, stream=True,
+        )  # fmt: skip
+        stream = open_stream(str(folder / name), request, buffer=4)
+        images = stream[np.arange(len(stream))]
+        stream.close()
+        return images
+
+    return read
 
 
 def _load_known(name: str) -> Call:
@@ -502,7 +522,14 @@ def formats(examples: Path) -> dict[str, Format]:
             {"load": _load_known("cifar10")},
         ),
         "svhn": Format(_known_sets, {"train_32x32.mat": "bytes"}, {"load": _load_known("svhn")}),
-        "shard": Format(_known_sets, {"shard.tar": "bytes"}, {"load": _load("shard.tar", size=16)}),
+        "shard": Format(
+            _known_sets, {"shard.tar": "bytes"}, {"load": _load("shard.tar", size=16), "stream": _stream("shard.tar")}
+        ),
+        "parquet": Format(
+            _known_sets,
+            {"rows.parquet": "bytes"},
+            {"load": _load("rows.parquet", size=16), "stream": _stream("rows.parquet")},
+        ),
         "tiny-imagenet": Format(_known_sets, {"tiny.zip": "zip"}, {"load": _load("tiny.zip", size=16)}),
         "stored-images": Format(
             _stored,
