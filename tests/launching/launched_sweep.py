@@ -8,7 +8,7 @@ from coviews.comparison.compare import Comparison
 from coviews.launching.launchers import LocalLauncher
 from small_runs import SMALL
 
-EPOCHS = 30  # of the longer runs: enough to be killed in between
+EPOCHS = 20  # of the longer runs: enough to be killed in between
 VARIANTS = {"long": {"views": "random", "epochs": EPOCHS}, "short": {"views": "uniform", "epochs": 2}}
 
 

@@ -25,7 +25,7 @@ SLOW = ("moco", "hardviews", "viewmaker", "compare", "reproduce")
 
 @pytest.mark.parametrize(
     ("what", "kills"),
-    [("ppo", 6), ("table", 6), ("embed", 4), *(pytest.param(w, 8, marks=pytest.mark.slow) for w in SLOW)],
+    [("ppo", 4), ("table", 4), ("embed", 2), *(pytest.param(w, 8, marks=pytest.mark.slow) for w in SLOW)],
 )
 def test_stopped_at_any_moment_and_resumed(what, kills):
     command = [sys.executable, HERE / "killed_runs.py", what, "--kills", str(kills)]
