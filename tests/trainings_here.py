@@ -1,5 +1,6 @@
 """The trainings of a comparison in this process: starting one takes longer than a small training."""
 
+import contextlib
 import importlib
 
 from coviews import CoviewsError
@@ -20,7 +21,8 @@ def train_here(patch=setattr) -> list[str]:
             work(folder, job.settings.replaced(out=folder, threads=self.threads), dict(job.evaluation))
             code = 0
         except CoviewsError as error:
-            log.write_text(f"error: {error}\n")
+            with contextlib.suppress(OSError):  # a full disk; the log of a process would be empty then
+                log.write_text(f"error: {error}\n")
             code = 2
         done.append(job.name)
         self._running[job.name] = Done(code)
