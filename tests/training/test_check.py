@@ -17,7 +17,7 @@ from small_runs import SMALL
 
 GOOD = {
     "loss": 2.5, "guessing": 4.8, "spread": 0.6, "rankme": 50.0, "untrained_rankme": 45.0, "highest_rankme": 52.0,
-    "retrieval": 20.0, "untrained_retrieval": 4.0, "agreement": 0.7,
+    "retrieval": 20.0, "untrained_retrieval": 4.0, "knn": 45.0, "untrained_knn": 30.0, "agreement": 0.7,
 }  # fmt: skip
 SHORT = SMALL.replaced(views="recipe", epochs=2, knn_every=1)
 
@@ -32,6 +32,8 @@ SHORT = SMALL.replaced(views="recipe", epochs=2, knn_every=1)
         ({"loss": 4.7}, "not trained enough", "Not trained enough: the loss is 4.70, and guessing"),
         ({"retrieval": 3.0}, "not trained enough", "Not trained enough: 3.0 % of the views find their partner"),
         ({"highest_rankme": 120.0}, "losing directions", "Losing directions: RankMe fell from 120.0 to 50.0"),
+        ({"untrained_knn": 95.6}, "below untrained", "Below the untrained encoder: the kNN accuracy fell"),
+        ({"untrained_knn": 46.0}, "healthy", "Looks healthy"),
         ({"agreement": 0.2}, "still changing", "Still changing: 20 % of the views find their partner"),
     ],
 )

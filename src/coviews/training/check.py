@@ -36,13 +36,14 @@ GUESSING = 0.9  # of the loss of guessing: 0.27 to 0.83 where views were learned
 FEW_DIRECTIONS = 0.25  # of the untrained encoder's RankMe: 0.8 to 2.2 in all of them
 FALLEN = 0.5  # of the highest RankMe of all looks
 MOVING = 0.5  # of the ten nearest neighbours that are the same at the last two looks
+BELOW = 2.0  # points of kNN accuracy below the untrained encoder, where looks had labels
 
 
 @dataclass(frozen=True)
 class Check:
     """What was found out about a training, without labels."""
 
-    verdict: str  # collapsed, not trained enough, losing directions, still changing or healthy
+    verdict: str  # collapsed, not trained enough, losing directions, below untrained, still changing or healthy
     sentence: str
     signals: dict[str, float]
 
@@ -62,6 +63,8 @@ TITLES = {
     "highest_rankme": "highest RankMe of all looks",
     "retrieval": "views that find their partner, in %",
     "untrained_retrieval": "views that find their partner by the untrained encoder, in %",
+    "knn": "kNN accuracy at the last look, in %",
+    "untrained_knn": "kNN accuracy of the untrained encoder, in %",
     "agreement": "nearest neighbours that stayed the same between the last two looks, in %",
 }
 
@@ -120,6 +123,11 @@ def judged(signals: dict[str, float]) -> tuple[str, str]:
             f"Losing directions: RankMe fell from {s['highest_rankme']:.1f} to {s['rankme']:.1f} during training. "
             "Compare an earlier encoder (--keep-every), or try a lower --lr."
         )
+    if s.get("knn", math.inf) < s.get("untrained_knn", 0.0) - BELOW:
+        return "below untrained", (
+            f"Below the untrained encoder: the kNN accuracy fell from {s['untrained_knn']:.1f} to {s['knn']:.1f} %. "
+            "Train longer (--epochs), or find views that suit these images: coviews choose."
+        )
     found = f"{s['retrieval']:.0f} % of the views find their partner"
     if "untrained_retrieval" in s:
         found += f" (untrained {s['untrained_retrieval']:.0f} %)"
@@ -148,7 +156,8 @@ def _recorded(settings: PretrainSettings, records: list[dict[str, Any]]) -> dict
     """What the run itself measured; what is damaged is left out."""
     signals: dict[str, float] = {}
     losses = [number(r, "loss") for r in records if r.get("kind") == "epoch"]
-    looks = [r for r in records if r.get("kind") == "look" and (number(r, "epoch") or 0) > 0]
+    all_looks = [r for r in records if r.get("kind") == "look"]
+    looks = [r for r in all_looks if (number(r, "epoch") or 0) > 0]
     if losses and losses[-1] is not None and settings.method.reveals_hardness and settings.view_count == 2:
         bank = getattr(settings.method, "bank", None)
         guessing = chance_loss(settings.batch_size) if bank is None else math.log(1 + bank)
@@ -156,6 +165,9 @@ def _recorded(settings: PretrainSettings, records: list[dict[str, Any]]) -> dict
     ranks = [rank for look in looks if (rank := number(look, "rankme")) is not None]
     if ranks:
         signals["highest_rankme"] = max(ranks)
+    if looks and all_looks[0] is not looks[0]:  # one before training
+        accuracies = {"untrained_knn": number(all_looks[0], "knn"), "knn": number(looks[-1], "knn")}
+        signals |= {name: accuracy for name, accuracy in accuracies.items() if accuracy is not None}
     if looks and (agreement := number(looks[-1], "agreement")) is not None:
         signals["agreement"] = agreement
     return signals
