@@ -121,3 +121,19 @@ def test_large_images_are_decoded_one_after_the_other(tmp_path, monkeypatch):
     monkeypatch.setattr(decode, "_LARGE", 100)
     assert len(load_images(tmp_path, size=8)) == 40
     assert most == 1
+
+
+def test_pages_of_a_tiff_file_that_lead_back_to_earlier_ones_have_an_end(tmp_path):
+    """Two lists of tags, the second of which names itself as the next one."""
+    path = tmp_path / "loop.tif"
+    tifffile.imwrite(path, np.zeros((2, 8, 8), np.uint16), photometric="minisblack", metadata=None)
+    content = bytearray(path.read_bytes())
+    place, places = struct.unpack_from("<I", content, 4)[0], []
+    while place:
+        places.append(place)
+        end = place + 2 + 12 * struct.unpack_from("<H", content, place)[0]
+        place = struct.unpack_from("<I", content, end)[0]
+    assert len(places) == 2
+    struct.pack_into("<I", content, end, places[1])
+    path.write_bytes(content)
+    assert load_images(path, frames="each").images.shape == (2, 8, 8, 1)

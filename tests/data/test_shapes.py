@@ -144,6 +144,7 @@ def test_outlines_cover_the_same_area_around_the_middle():
     [
         ({"n": 0}, "at least 1"),
         ({"n": 5, "size": 7}, "at least 8 pixels"),
+        ({"n": 1, "size": 2049}, "at most 2,048 pixels a side"),
         ({"n": 5, "size": (32, 4)}, "32 x 4"),
         ({"n": 5, "seed": -1}, "negative"),
     ],

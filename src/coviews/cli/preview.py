@@ -19,7 +19,7 @@ from coviews.data.shown_channels import shown_channels, shown_text
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.engine import make_views
 from coviews.ops.placement import Placement
-from coviews.ops.plan import Plan
+from coviews.ops.plan import LARGEST_VIEW, Plan
 from coviews.ops.space import STANDARD, standard_space
 from coviews.ops.space import space as make_space
 from coviews.ops.view_settings import OUTSIDE, outside_colour
@@ -34,6 +34,8 @@ from coviews.policies.subpolicy import ViewSource
 _LONGEST_SIDE = 1024  # pixels of an image: a sheet shows no more
 _NOTE = "Under each view is what was done to it, in this order. Crop: left, top, right and bottom, in pixels"
 _LOADED = 128  # images to choose from: no need to decode a large folder
+_LOADED_PIXELS = 1 << 26  # of these, at most, where there are more than are shown
+_SHOWN_PIXELS = 1 << 28  # of the images that are shown, and of a pair of views of each
 
 
 def _operations(default: str) -> str:
@@ -105,6 +107,9 @@ def preview_command(
     check_range("rows", rows, 1, 100)
     check_range("pairs", pairs, 1, 20)
     check_range("seed", seed, 0, 2**63)
+    for name, side in {"size": size, "view-size": view_size}.items():
+        if side is not None:
+            check_range(name, side, 1, LARGEST_VIEW)
     if fill not in OUTSIDE:
         raise unknown("fill", fill, OUTSIDE)
     limits = view_limits(matters, ignores, forbid, cap)
@@ -119,11 +124,16 @@ def preview_command(
     placement = limits.placement(placement)
     limits.check_family(source, placement)
     check_picture(out)
+    loaded = _LOADED if not size else min(_LOADED, _LOADED_PIXELS // size**2)
     images = load_images(
-        data, size=size, limit=max(_LOADED, rows), depth=depth, frames=frames, max_pixels=max_pixels,
+        data, size=size, limit=max(loaded, rows), depth=depth, frames=frames, max_pixels=max_pixels,
         max_side=_LONGEST_SIDE, progress=True,
     )  # fmt: skip
-    channels, pixels = images.images.shape[3], images.images.dtype
+    (height, width, channels), pixels = images.images.shape[1:], images.images.dtype
+    if rows * (height * width + 2 * (view_size**2 if view_size else height * width)) > _SHOWN_PIXELS:
+        raise CoviewsError(
+            f"{rows} images of {height} x {width} are too many for a sheet: give fewer --rows, or --size"
+        )
     shown, shown_note = shown_channels(show_channels, channels), shown_text(show_channels, channels)
     if space is None and views in ("random", "uniform"):
         source = limits.source(_source(views, magnitude, standard_space(channels, pixels)))

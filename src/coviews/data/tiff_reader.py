@@ -21,6 +21,7 @@ _ALPHA = (1, 2)
 _PLAIN, _DEFLATE, _PACKBITS = (1,), (8, 32946), (32773,)
 _BY_CODECS = (5,)  # LZW: by imagecodecs, where it is installed
 _NOT_APART = "its pages cannot be told apart"
+_LEAST = 18  # bytes of the list of a page's tags
 _CHECKED = 1 << 20  # bytes that are inflated at once to find out how large compressed data are
 _GROWTH, _SMALL = 1032, 64 << 20  # times that deflate can grow, at most; bytes that need not be found out before
 
@@ -68,8 +69,13 @@ def _is_single_picture(series: "TiffPageSeries") -> bool:
 def _opened(file: IO[bytes]) -> "TiffFile":
     from tifffile import TiffFile
 
+    length = file.seek(0, 2)
     file.seek(0)
-    return TiffFile(file, _multifile=False)  # the file must not name others to be read
+    tiff = TiffFile(file, _multifile=False)  # the file must not name others to be read
+    if len(tiff.pages) > length // _LEAST:  # to count them first also ends a chain that leads back to an earlier page
+        tiff.close()
+        raise ValueError(_NOT_APART)
+    return tiff
 
 
 def _first_page(series: "TiffPageSeries") -> "TiffPage":

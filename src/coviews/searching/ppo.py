@@ -19,6 +19,7 @@ from coviews.searching.reward import BoundedReward
 from coviews.searching.settings import SearchSettings
 
 REFERENCES = ("uniform", "current")
+_MOST_PAIRS = 10_000_000  # that are drawn at once
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam
 CONSTANT = 1e-6  # a spread of rewards below this share of their size is rounding, not a signal
 
@@ -69,6 +70,12 @@ class PPOSettings(SearchSettings):
         self._check_counts(
             every=1, iterations=1, samples=2, epochs=1, minibatch=1, batch=2, images_each=1, reference_batches=1
         )
+        for name, pairs in (
+            ("samples on images_each images", self.samples * self.images_each),
+            ("reference_batches of batch pairs", self.reference_batches * self.batch),
+        ):
+            if pairs > _MOST_PAIRS:
+                raise CoviewsError(f"PPO's {name} are {pairs:,} pairs, more than {_MOST_PAIRS:,}")
         if self.reference not in REFERENCES:
             raise unknown("reference", self.reference, REFERENCES)
         if self.minibatch > self.samples:

@@ -7,6 +7,8 @@ from coviews.errors import CoviewsError
 from coviews.policies.files import MOST_STEPS
 from coviews.searching.reward import NONE, BoundedReward
 
+MOST = 1_000_000  # of anything that is counted
+
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
@@ -62,5 +64,5 @@ class SearchSettings:
     def _check_counts(self, **least: int) -> None:
         for name, low in least.items():
             value: Any = getattr(self, name)
-            if type(value) is not int or value < low:
-                raise CoviewsError(f"the search's {name} must be a whole number from {low}, not {value!r}")
+            if type(value) is not int or not low <= value <= MOST:
+                raise CoviewsError(f"the search's {name} must be a whole number from {low} to {MOST:,}, not {value!r}")

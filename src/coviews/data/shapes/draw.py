@@ -11,6 +11,7 @@ Array = NDArray[np.floating]  # float32 throughout, for speed
 
 SHAPE_CLASSES = tuple(OUTLINES)
 SMALLEST = 8  # pixels a side; in smaller images the shapes cannot be told apart
+LARGEST = 2048  # pixels a side; one image of these takes 400 MB to be drawn
 MUTED = 0.12  # the greatest saturation
 _PIXELS_AT_ONCE = 1 << 17  # few enough that the planes of a chunk stay in the cache
 
@@ -59,6 +60,8 @@ def make_shapes(n: int, size: int | tuple[int, int] = 32, seed: int = 0) -> tupl
         raise CoviewsError(f"the number of shapes must be at least 1, not {n}")
     if min(height, width) < SMALLEST:
         raise CoviewsError(f"shapes need at least {SMALLEST} pixels a side, not {height} x {width}")
+    if max(height, width) > LARGEST:
+        raise CoviewsError(f"the built-in shapes have at most {LARGEST:,} pixels a side, not {height} x {width}")
     if seed < 0:
         raise CoviewsError(f"the seed must not be negative, but is {seed}")
     generator = np.random.default_rng(seed)
