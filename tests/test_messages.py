@@ -24,6 +24,7 @@ LONG = "x" * 20_000
         ([LONG], "unknown command"),
         (["pretrain", "shapes:300", "--lr", "1e300"], "--lr must be above 0 and at most 10000"),
         (["pretrain", "shapes:300", "--epochs", "9" * 30], "--epochs must be a whole number from 1 to 1000000"),
+        (["pretrain", "shapes:300", "--method", "dino", "--teacher-warmup", str(2**64)], "--teacher-warmup must be"),
         (["pretrain", "shapes:300", "--search.ridge", "1e-300", "--views", "coviews"], "ridge must be from 1e-06"),
         (["pretrain", "shapes:300", "--search.steps", "64", "--views", "coviews"], "steps must be at most 16"),
     ],
@@ -50,3 +51,24 @@ def test_a_pipe_is_refused_at_once(words, tmp_path, capsys):
     os.mkfifo(words[-1])
     assert main(words) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried")]
+)
+def test_too_little_memory_is_said_in_a_line(error, monkeypatch, capsys):
+    def fails(*_):
+        raise error
+
+    monkeypatch.setattr("coviews.cli._run", fails)
+    assert main(["preview"]) == 2
+    assert capsys.readouterr().err.startswith("error: there is not enough memory")
+
+
+def test_other_errors_are_not_taken_for_it(monkeypatch):
+    def fails(*_):
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr("coviews.cli._run", fails)
+    with pytest.raises(RuntimeError, match="a defect"):
+        main(["preview"])

@@ -16,8 +16,11 @@ import tyro
 
 import coviews
 from coviews.cli.help import ASKS, show_commands, show_help
+from coviews.console.options import check_integers
 from coviews.errors import CoviewsError, one_line, unknown
 
+_NO_MEMORY = "error: there is not enough memory: fewer images, smaller ones or smaller batches need less"
+_OF_TORCH = ("can't allocate memory", "out of memory")  # in its errors
 # the module of each command, imported when it is needed, as some wait for torch; or a function
 COMMANDS: dict[str, str | Callable[..., None]] = {
     "preview": "coviews.cli.preview",
@@ -53,7 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"error: {error}", file=sys.stderr)
             return 2
         except MemoryError:
-            print("error: there is not enough memory: fewer or smaller images need less", file=sys.stderr)
+            print(_NO_MEMORY, file=sys.stderr)
+            return 2
+        except RuntimeError as error:
+            if not any(words in str(error) for words in _OF_TORCH):
+                raise
+            print(_NO_MEMORY, file=sys.stderr)
             return 2
         except BrokenPipeError:  # whoever read the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -99,6 +107,7 @@ def _after(begin: Callable[[], None], function: Callable[..., None]) -> Callable
     @functools.wraps(inner)
     def run(*arguments: Any, **options: Any) -> None:
         begin()
+        check_integers(options)
         inner(*arguments, **options)
 
     return functools.partial(run, **function.keywords) if isinstance(function, functools.partial) else run

@@ -12,6 +12,8 @@ from coviews.launching.launchers import check_launcher
 
 SCALES = ("small", "paper")
 
+_MOST = 100_000  # seeds, and trainings at once
+
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
@@ -110,9 +112,9 @@ class ReproduceOptions:
 
 
 def check_count(name: str, value: int) -> None:
-    """An error for a number below 1."""
-    if type(value) is not int or value < 1:
-        raise CoviewsError(f"--{name} must be 1 or more, not {value}")
+    """An error for a number below 1, or beyond any use."""
+    if type(value) is not int or not 1 <= value <= _MOST:
+        raise CoviewsError(f"--{name} must be 1 to {_MOST:,}, not {value}")
 
 
 ReproduceName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[NAME]")]

@@ -34,6 +34,15 @@ def replaced(options: T, changes: Mapping[str, Any]) -> T:
     return dataclasses.replace(options, **changes)  # type: ignore[type-var]
 
 
+def check_integers(options: Mapping[str, Any]) -> None:
+    """Raise an error if a whole number among the options, or in a dataclass among them, has more than 64 bits."""
+    for name, value in options.items():
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            check_integers({f.name: getattr(value, f.name) for f in dataclasses.fields(value)})
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise CoviewsError(f"{flag(name)} must be a whole number of at most 64 bits, not {value}")
+
+
 def check_range(name: str, value: int, low: int, high: int) -> None:
     """Raise an error if a number is not within low..high."""
     if not low <= value <= high:

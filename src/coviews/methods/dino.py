@@ -57,8 +57,8 @@ class DINOSettings(MethodSettings):
         for name in ("student_temperature", "teacher_temperature", "teacher_start"):
             if not 0 < getattr(self, name) < math.inf:
                 raise CoviewsError(f"--{name.replace('_', '-')} must be above 0, not {getattr(self, name)}")
-        if type(self.teacher_warmup) is not int or self.teacher_warmup < 0:
-            raise CoviewsError(f"--teacher-warmup must be a whole number from 0, not {self.teacher_warmup!r}")
+        if type(self.teacher_warmup) is not int or not 0 <= self.teacher_warmup < 2**63:
+            raise CoviewsError(f"--teacher-warmup must be a whole number from 0 to 2^63, not {self.teacher_warmup!r}")
         if self.centering not in CENTERINGS:
             raise unknown("centering", self.centering, CENTERINGS)
 
