@@ -95,3 +95,9 @@ def test_a_reader_may_leave_early():
     )
     assert reader.stdout.startswith("Usage: coviews preview")
     assert reader.stderr == ""
+
+
+def test_first_steps_are_a_line_each(shown):
+    steps = shown("--help").partition("First steps\n")[2].partition("\n\n")[0].splitlines()
+    assert len(steps) == 5
+    assert all(line.startswith("  coviews ") for line in steps)

@@ -22,6 +22,8 @@ LONG = "x" * 20_000
         (["preview", "shapes:" + "9" * 5000], "with a number of images"),
         (["preview", "--views", LONG], "unknown view source"),
         ([LONG], "unknown command"),
+        (["check", "runs/none"], "there is no run runs/none: give the folder that coviews pretrain wrote"),
+        (["preview", "shapes:300", "--views", "coviews"], "only coviews pretrain --views coviews does"),
         (["pretrain", "shapes:300", "--lr", "1e300"], "--lr must be above 0 and at most 10000"),
         (["pretrain", "shapes:300", "--epochs", "9" * 30], "--epochs must be a whole number from 1 to 1000000"),
         (["pretrain", "shapes:300", "--method", "dino", "--teacher-warmup", str(2**64)], "--teacher-warmup must be"),

@@ -51,7 +51,17 @@ def test_ties_and_noise_give_the_recipe(quick, pilots, noise):
     assert made.family == RECIPE
     assert not made.decided.differs
     assert "Take the recipe" in made.decided.sentence
+    assert "pilots are few" not in made.decided.sentence
     assert read_family(made.file) == RECIPE
+
+
+def test_few_pilots_are_said_and_noise_has_short_bars(quick, pilots):
+    pilots.noise = 0.0
+    made = quick(pilots=2)
+    factors = len({e.factor for e in made.decided.effects})
+    assert made.decided.sentence.endswith(f" 2 pilots are few for {factors} factors: a longer --budget tells more.")
+    assert any(e.error > abs(e.points) for e in made.decided.effects)
+    assert "██████" not in str(made)
 
 
 @pytest.mark.parametrize(("mirrored", "mirror"), [(51.0, True), (55.0, True), (70.0, False), (99.0, False)])

@@ -437,7 +437,8 @@ def test_a_run_whose_data_are_gone_says_so(run, tmp_path, capsys):
     lines = config.read_text().splitlines()
     config.write_text("\n".join("data: gone/away" if line.startswith("data:") else line for line in lines))
     message = said(capsys, tmp_path / "copy", "--out", tmp_path / "f.npz")
-    assert "cannot load the run's own data" in message
+    assert "cannot load the data of the run" in message
+    assert "go to the folder in which the run was started" in message
     assert "--data" in message
 
 

@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from coviews.encoders.pixels import to_tensors
+from coviews.errors import CoviewsError
 from coviews.methods import losses as losses_module
 from coviews.methods.losses import bank_nce, chance_loss, info_nce
 from coviews.ops.images import channel_statistics
@@ -144,3 +145,16 @@ def test_channel_statistics_equal_numpy():
     np.testing.assert_allclose(mean, images.mean((0, 1, 2)) / 255)
     np.testing.assert_allclose(std, images.std((0, 1, 2)) / 255, rtol=1e-6)
     assert channel_statistics(np.zeros((1, 2, 2), np.uint8))[1][0] > 0
+
+
+@pytest.mark.parametrize(
+    ("z1", "z2", "message"),
+    [
+        ({"features": torch.ones(4, 3)}, {"features": torch.ones(4, 3)}, "not dict: take the features out of it"),
+        (torch.ones(4, 3), torch.ones(5, 3), r"one shape \(N, D\), not \(4, 3\) and \(5, 3\)"),
+        (torch.ones(4, 3, 2, 2), torch.ones(4, 3, 2, 2), r"one shape \(N, D\), not \(4, 3, 2, 2\)"),
+    ],
+)
+def test_what_an_encoder_of_ones_own_may_give(z1, z2, message):
+    with pytest.raises(CoviewsError, match=message):
+        info_nce(z1, z2)

@@ -18,6 +18,7 @@ from coviews.policies.statistics import policy_statistics
 from coviews.policies.tilted import Effects, Tilt, TiltedPolicy
 from coviews.report import figures
 from coviews.report.charts import Line, LineChart, smoothed
+from coviews.report.evaluations import _reasons
 from coviews.report.page import run_charts
 from coviews.report.plotly_figures import figure, text
 from coviews.report.policy_charts import clear_preferences, learned_text
@@ -379,3 +380,11 @@ def test_slow_packages_are_imported_when_they_are_needed():
 def test_means_of_the_last_values():
     assert smoothed([1.0, 2.0, 3.0, 4.0], 2) == [1.0, 1.5, 2.5, 3.5]
     assert smoothed([], 2) == []
+
+
+def test_one_reason_for_several_measures_is_said_once():
+    missing = [{"name": name, "reason": "they need labels"} for name in ("knn", "linear")]
+    reasons = _reasons({"missing": [*missing, {"name": "paper", "reason": "it was not asked for"}]})
+    assert len(reasons) == 2
+    assert reasons[0].startswith("kNN, linear")
+    assert reasons[0].endswith(": they need labels")

@@ -52,6 +52,7 @@ def test_pictures_of_other_modes_become_grey_or_coloured():
     ("image", "message"),
     [
         (KINDS["floats"] * 2 - 1, "make views before you normalise"),
+        (torch.from_numpy(np.zeros((24, 20, 3), np.uint8)), r"give image.permute\(2, 0, 1\)"),
         (PIXELS.astype(np.int64), "must be uint8, uint16 or floats"),
         (PIXELS[None], r"an image is \(C, H, W\) as a tensor"),
         (Image.new("F", (4, 4)), "has no range"),
@@ -67,6 +68,12 @@ def test_what_is_no_image_is_an_error(image, message):
 def test_a_wrong_size_is_an_error_at_once(size):
     with pytest.raises(CoviewsError, match="the size must be a whole number"):
         Views("recipe", size=size)
+
+
+@pytest.mark.parametrize("name", ["hardviews", "viewmaker", "coviews", "indepviews"])
+def test_views_that_need_a_training_say_so(name):
+    with pytest.raises(CoviewsError, match=f"only coviews pretrain --views {name}"):
+        Views(name)
 
 
 def test_a_name_that_is_nearly_right():

@@ -133,7 +133,7 @@ def without_labels(free: Sequence[str]) -> str:
 
 def _effects_table(effects: tuple[Effect, ...]) -> Table:
     table = _table("change of the recipe", "points", "")
-    most = max((abs(e.points) for e in effects), default=1.0) or 1.0
+    most = max((abs(e.points) + e.error for e in effects), default=1.0) or 1.0  # noise does not fill the width
     for e in best_first(effects):
         table.add_row(change_in_words(e), points(e.points, e.error), _bar(e.points / most))
     return table

@@ -51,7 +51,11 @@ class Verdict:
         if not self.differs:
             best = self.standings[0]
             text = "Take the recipe: no views that were tried are better beyond the noise."
-            return f"{text} The best others: {best.gain:+.1f} ± {best.error:.1f} points." if best.gain > 0 else text
+            if best.gain > 0:
+                text += f" The best others: {best.gain:+.1f} ± {best.error:.1f} points."
+            pilots, factors = sum(s.pilots for s in self.standings), len({e.factor for e in self.effects})
+            few = f" {pilots} pilots are few for {factors} factors: a longer --budget tells more."
+            return text + few if pilots <= factors else text
         points = {(e.factor, e.value): f"{e.points:+.1f} ± {e.error:.1f}" for e in self.effects}
         changes = []
         for name, factor in FACTORS.items():

@@ -197,7 +197,7 @@ class Option(NamedTuple):
 
 FIRST_STEPS = (
     "  coviews preview my/folder                     look at views of your images",
-    "  coviews choose my/folder                      which views suit them? (not for photos of things)",
+    "  coviews choose my/folder                      which views suit them?",
     "  coviews pretrain my/folder --out runs/first   train an encoder",
     "  coviews check runs/first                      did the training work?",
     "  coviews evaluate runs/first                   how good is it? (needs labels)",

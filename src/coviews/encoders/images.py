@@ -20,6 +20,8 @@ from coviews.ops.images import channel_statistics
 from coviews.runs.folder import Run
 from coviews.runs.settings import FROM_PYTHON, PretrainSettings
 
+ELSEWHERE = "go to the folder in which the run was started, or give other images by --data"  # its paths are relative
+
 
 def encoder_images(model: OpenedEncoder, data: Any, options: EncoderOptions) -> ImageSet:
     """Images in the size and colours that the encoder takes.
@@ -50,7 +52,7 @@ def encoder_images(model: OpenedEncoder, data: Any, options: EncoderOptions) -> 
     except CoviewsError as error:
         if not own:
             raise
-        raise CoviewsError(f"cannot load the run's own data: {error}; or give others as --data") from error
+        raise CoviewsError(f"cannot load the data of the run: {error}; {ELSEWHERE}") from error
     warn_if_shallow(model, images)
     _, height, width, channels = images.images.shape
     try:

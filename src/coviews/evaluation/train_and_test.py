@@ -10,7 +10,7 @@ from coviews.data.image_files import ImageFiles
 from coviews.data.lists import TABLES, labelled_images
 from coviews.data.load import ImageSet, load_images
 from coviews.data.splits import can_judge
-from coviews.encoders.images import own_data
+from coviews.encoders.images import ELSEWHERE, own_data
 from coviews.encoders.open import OpenedEncoder
 from coviews.errors import CoviewsError
 from coviews.evaluation.options import EvaluateOptions
@@ -42,7 +42,7 @@ class TrainAndTest:
         except CoviewsError as error:
             if not self.of_run:
                 raise
-            raise CoviewsError(f"cannot load the data of the run: {error}; or give others by --data") from error
+            raise CoviewsError(f"cannot load the data of the run: {error}; {ELSEWHERE}") from error
         if self.test_data is None:
             return train, None
         _, height, width, channels = train.images.shape

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from coviews.errors import CoviewsError
+
 BLOCK = 1 << 24  # similarities that are in memory at a time: 64 MB
 
 
@@ -17,6 +19,7 @@ def info_nce(z1: Tensor, z2: Tensor, temperature: float = 0.5) -> Tensor:
     Each view must find its partner among the 2N - 1 other views of the batch, by cosine similarity. Above 2,048 pairs
     the similarities are computed in blocks, so that memory grows with N and not with its square.
     """
+    _check_projections(z1, z2)
     n = len(z1)
     with torch.autocast(z1.device.type, enabled=False):  # it would round the product of float32, too
         z = F.normalize(torch.cat([z1, z2]), dim=1)  # (2N, D)
@@ -27,6 +30,14 @@ def info_nce(z1: Tensor, z2: Tensor, temperature: float = 0.5) -> Tensor:
             logits = z @ z.T / temperature  # (2N, 2N)
             all_others, partner = _others(logits, 0), logits.diagonal(n)
     return (all_others[:n] + all_others[n:]) / 2 - partner
+
+
+def _check_projections(z1: Any, z2: Any) -> None:
+    for z in (z1, z2):
+        if not isinstance(z, Tensor):
+            raise CoviewsError(f"the loss compares tensors (N, D), not {type(z).__name__}: take the features out of it")
+    if z1.ndim != 2 or z1.shape != z2.shape:
+        raise CoviewsError(f"the loss compares two tensors of one shape (N, D), not {(*z1.shape,)} and {(*z2.shape,)}")
 
 
 def _others(logits: Tensor, first: int) -> Tensor:

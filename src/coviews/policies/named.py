@@ -2,11 +2,13 @@
 
 from typing import Unpack
 
-from coviews.errors import unknown
+from coviews.errors import CoviewsError, unknown
 from coviews.policies.factors import FAMILIES, is_family, named_family
 from coviews.policies.fixed import FIXED, ViewSourceKeywords, view_source
-from coviews.policies.learned import load_policy
+from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.subpolicy import ViewSource
+
+IN_TRAINING = ("hardviews", "viewmaker", *COOPERATIVE)  # they need the encoder that is being trained
 
 
 def named_source(text: str, **options: Unpack[ViewSourceKeywords]) -> ViewSource:
@@ -15,6 +17,10 @@ def named_source(text: str, **options: Unpack[ViewSourceKeywords]) -> ViewSource
         return named_family(text).source()
     if text.endswith(".safetensors"):
         return load_policy(text)
+    if text in IN_TRAINING:
+        raise CoviewsError(
+            f"{text!r} makes views with the encoder in training: only coviews pretrain --views {text} does"
+        )
     if text not in FIXED:
         raise unknown("view source", text, [*FAMILIES, *FIXED])
     return view_source(text, **options)

@@ -88,7 +88,10 @@ def _reasons(results: dict[str, Any]) -> list[str]:
     """Why something was not measured."""
     listed = results.get("missing")
     entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-    return [f"{title_of(str(entry.get('name', '')))}: {entry.get('reason', '')}" for entry in entries]
+    titles: dict[str, list[str]] = {}  # of each reason: many have the same
+    for entry in entries:
+        titles.setdefault(str(entry.get("reason", "")), []).append(title_of(str(entry.get("name", ""))))
+    return [f"{', '.join(names)}: {reason}" for reason, names in titles.items()]
 
 
 def _confusion(results: dict[str, Any]) -> Matrix | None:

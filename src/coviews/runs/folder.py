@@ -89,6 +89,8 @@ class Run:
     def open(cls, path: Path, *, writes: bool = True) -> "Run":
         """A run that is there."""
         if not (path / "config.yaml").is_file():
+            if not path.exists():
+                raise CoviewsError(f"there is no run {path}: give the folder that coviews pretrain wrote")
             raise CoviewsError(f"{path} is not a run: it has no config.yaml")
         run = cls(path, writes=writes)
         if writes:

@@ -3,9 +3,9 @@
 from coviews.errors import unknown
 from coviews.policies.factors import FAMILIES, RECIPE, Family, is_family, named_family
 from coviews.policies.fixed import FIXED
-from coviews.policies.learned import COOPERATIVE
+from coviews.policies.named import IN_TRAINING
 
-VIEWS = (*FIXED, "hardviews", "viewmaker", *COOPERATIVE)
+VIEWS = (*FIXED, *IN_TRAINING)
 DEFAULT_VIEWS = "recipe-keep"  # the best on average without labels, see docs/results.md
 CHOOSE, SELF_RANDAUGMENT = CHOSEN_FIRST = ("choose", "selfrandaugment")  # by `coviews pretrain`, before it trains
 MADE_FROM = {"hardviews": "hard_source", "viewmaker": "viewmaker_source"}  # the settings that name what they change

@@ -27,9 +27,13 @@ def image_levels(image: Any) -> Images:
         raise CoviewsError(f"views are made of Pillow images, arrays or tensors, not of {type(image).__name__}")
     if pixels.ndim not in (2, 3) or 0 in pixels.shape:
         raise CoviewsError(f"an image is (C, H, W) as a tensor and (H, W, C) as an array, not {tuple(image.shape)}")
+    if isinstance(image, torch.Tensor) and image.ndim == 3 and image.shape[0] > 16 >= image.shape[2]:
+        raise CoviewsError(f"a tensor is (C, H, W), not {tuple(image.shape)}: give image.permute(2, 0, 1)")
     if pixels.dtype.kind == "f":
         if not (pixels.min() >= 0 and pixels.max() <= 1):  # nan is neither
-            raise CoviewsError("an image of floats must be from 0 to 1: make views before you normalise, not after")
+            raise CoviewsError(
+                "an image of floats must be from 0 to 1: make views before you normalise, and divide levels by 255"
+            )
         pixels = np.rint(pixels * 255).astype(np.uint8)
     if pixels.dtype not in (np.uint8, np.uint16):
         raise CoviewsError(f"an image must be uint8, uint16 or floats from 0 to 1, not {pixels.dtype}")
