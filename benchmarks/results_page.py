@@ -233,6 +233,8 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     **{f"useful {name} differences": (f"useful-{name}", lambda r: over_recipe(r).markdown()) for name in SETS},
     "learning rate": ("learning-rate", lambda r: made(r) + standings(r).markdown()),
     "learning rate fruits": ("learning-rate-fruits", lambda r: made(r) + standings(r).markdown()),
+    "precision": ("precision", lambda r: made(r) + standings(r).markdown()),
+    "precision differences": ("precision", lambda r: differences(r, [("bf16", "32 bits")]).markdown()),
     "moco": ("moco", lambda r: made(r) + standings(r, ("knn", "linear")).markdown()),
 }
 
