@@ -42,7 +42,8 @@ def test_it_learns_and_leaves_what_it_should(no_guards, tmp_path, capsys):
     done = pretrain(settings=settings)
     looks = records(done.path, "look")
     assert [r["epoch"] for r in looks] == [0, 6, 12]
-    assert looks[-1]["knn"] > looks[0]["knn"] + 3
+    signals = json.loads((done.path / "check.json").read_text())["signals"]
+    assert signals["retrieval"] > 2 * signals["untrained_retrieval"]  # kNN tells little after so few steps
     losses = [r["loss"] for r in records(done.path, "epoch")]
     assert len(losses) == 12
     assert losses[-1] < losses[0] - 0.1
