@@ -76,12 +76,16 @@ def wait_for(condition, seconds: float = 60.0) -> None:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    """Four runs, by what a process of this machine does, but without starting one for each."""
+    """Two runs a seed, by what a process of this machine does, but without starting one for each."""
     out = tmp_path_factory.mktemp("plain") / "c"
-    with pytest.MonkeyPatch.context() as patch:
-        train_here(patch.setattr)
-        patch.setattr(LocalLauncher, "threads", lambda self, at_once: 1)  # as the others have
-        return out, sweep(out).results.runs
+
+    def runs(seeds: int) -> tuple[Path, list[Result]]:
+        with pytest.MonkeyPatch.context() as patch:
+            train_here(patch.setattr)
+            patch.setattr(LocalLauncher, "threads", lambda self, at_once: 1)  # as the others have
+            return out, sweep(out, seeds).results.runs
+
+    return runs
 
 
 def without_times(result: Result) -> Result:
@@ -90,11 +94,14 @@ def without_times(result: Result) -> Result:
     )
 
 
-@pytest.mark.parametrize("launcher", [*FAR, pytest.param("local", marks=pytest.mark.slow)])
-def test_killed_and_continued_gives_the_bytes_of_plain_runs(launcher, plain, cluster, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("launcher", "seeds"),
+    [*((name, 1) for name in FAR), *(pytest.param(name, 2, marks=pytest.mark.slow) for name in (*FAR, "local"))],
+)
+def test_killed_and_continued_gives_the_bytes_of_plain_runs(launcher, seeds, plain, cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(LocalLauncher, "threads", lambda self, at_once: 1)
-    (reference, results), out, options = plain, tmp_path / "c", FAR.get(launcher, "")
-    command = [sys.executable, str(HERE / "launched_sweep.py"), str(out), launcher, options]
+    (reference, results), out, options = plain(seeds), tmp_path / "c", FAR.get(launcher, "")
+    command = [sys.executable, str(HERE / "launched_sweep.py"), str(out), launcher, options, str(seeds)]
     process = subprocess.Popen(command, start_new_session=True)
     first = out / "runs" / "long-0" / "metrics.jsonl"
 
@@ -107,9 +114,9 @@ def test_killed_and_continued_gives_the_bytes_of_plain_runs(launcher, plain, clu
     process.wait()
     wait_for(lambda: not _is_locked(first.parent))
     assert epochs() < EPOCHS
-    made = sweep(out, launcher, options)
+    made = sweep(out, seeds, launcher, options)
     assert made.failed == {}
-    names = {f"{variant}-{seed}" for variant in ("long", "short") for seed in (0, 1)}
+    names = {f"{variant}-{seed}" for variant in ("long", "short") for seed in range(seeds)}
     assert {p.name for p in (out / "runs").iterdir()} == names
     for name in names:
         ours, theirs = (content(folder / "runs" / name) for folder in (out, reference))
@@ -117,6 +124,7 @@ def test_killed_and_continued_gives_the_bytes_of_plain_runs(launcher, plain, clu
             del files["evaluations.jsonl"]  # tells times; the results are compared below
         assert "encoder.safetensors" in ours
         assert differing(ours, theirs) == []
+    results = [r for r in results if r.seed < seeds]
     by_name = [{(r.variant, r.seed): without_times(r) for r in runs} for runs in (made.results.runs, results)]
     assert by_name[0] == by_name[1]
     assert "continuing" in (out / "logs" / "long-0.txt").read_text()
