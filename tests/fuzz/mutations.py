@@ -263,7 +263,7 @@ def mutate_zip(content: bytes, chance: random.Random) -> bytes:
         case 2:
             members[place] = (chance.choice(("../x", "x" * 5000, " ", "/x", name + "x")), data)
         case 3:
-            members[place], how = (name, data + b"\x00" * 300_000_000 * (chance.random() < 0.2)), zipfile.ZIP_DEFLATED
+            members[place], how = (name, data + b"\x00" * 120_000_000 * (chance.random() < 0.2)), zipfile.ZIP_DEFLATED
         case 4:
             members[place] = (name, b"")
         case _:
