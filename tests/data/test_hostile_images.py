@@ -14,6 +14,7 @@ from PIL import Image
 from coviews import CoviewsError, load_images
 from coviews.data import decode, picture_reader
 from coviews.data.image_files import ImageFiles
+from coviews.data.image_reader import header_or_reason
 
 pydicom = pytest.importorskip("pydicom")
 tifffile = pytest.importorskip("tifffile")
@@ -139,3 +140,24 @@ def test_pages_of_a_tiff_file_that_lead_back_to_earlier_ones_have_an_end(tmp_pat
     struct.pack_into("<I", content, end, places[1])
     path.write_bytes(content)
     assert load_images(path).images.shape == (1, 8, 8, 1)
+
+
+def test_a_tiff_file_is_not_judged_by_its_first_bytes(tmp_path):
+    """Where the second page lies beyond them, the file would seem to have one channel."""
+    path = tmp_path / "stack.tif"
+    with tifffile.TiffWriter(path) as file:
+        for _ in range(6):
+            file.write(np.zeros((128, 128), np.uint16), photometric="minisblack", metadata=None)
+    content = path.read_bytes()
+    asked = []
+
+    def part(most=None):
+        asked.append(most)
+        return io.BytesIO(content[:most])
+
+    assert header_or_reason(part, "channels").channels == 6
+    assert asked[-1] is None
+    Image.new("RGB", (9, 7)).save(photo := io.BytesIO(), "PNG")
+    content, asked = photo.getvalue() + bytes(100_000), []
+    assert header_or_reason(part, None).width == 9
+    assert asked == [1 << 16]

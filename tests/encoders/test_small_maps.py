@@ -1,5 +1,7 @@
 """Maps smaller than a kernel in mixed precision: gradients that depend on nothing but the input."""
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -38,12 +40,9 @@ def test_small_views_have_the_gradients_of_32_bits_and_always_the_same(size):
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 5, 7])
-@pytest.mark.parametrize("stride", [1, 2, 3])
-@pytest.mark.parametrize("padding", [0, 1, 2, 3, "same"])
+@pytest.mark.parametrize(("stride", "padding"), [*itertools.product((1, 2, 3), (0, 1, 2, 3)), (1, "same")])
 def test_weights_that_meet_only_padding(kernel, stride, padding):
     """Their gradient is zero for every input, which a convolution of ones in 32 bits shows."""
-    if padding == "same" and stride > 1:
-        pytest.skip("torch has no such layer")
     for side in range(1, 9):
         layer = nn.Conv1d(1, 1, kernel, stride, padding, bias=False)
         if side + 2 * (kernel // 2 if padding == "same" else padding) < kernel:

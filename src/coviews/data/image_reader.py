@@ -1,5 +1,7 @@
 """Reading an image file of any kind: by Pillow, as TIFF or as DICOM."""
 
+import contextlib
+from collections.abc import Callable
 from functools import cache
 from typing import IO, Any
 
@@ -7,10 +9,20 @@ from numpy.typing import NDArray
 
 from coviews.data.dicom_reader import DICOM, dicom_frames, dicom_header, dicom_pixels, is_dicom
 from coviews.data.levels import Target, fitted_array
-from coviews.data.picture_reader import Header, picture_array, picture_extensions, picture_header, upright_picture
+from coviews.data.picture_reader import (
+    Header,
+    picture_array,
+    picture_extensions,
+    picture_header,
+    reason,
+    upright_picture,
+)
 from coviews.data.tiff_reader import is_tiff, tiff_frames, tiff_header, tiff_pixels
+from coviews.errors import CoviewsError
 
 _START = 132  # bytes that tell the kind of a file
+_JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # the first bytes of files that tell their size early
+_HEAD = 1 << 16  # bytes within which they do
 
 
 def read_header(file: IO[bytes], frames: str | int | None = None) -> Header:
@@ -23,6 +35,23 @@ def read_header(file: IO[bytes], frames: str | int | None = None) -> Header:
         return dicom_header(file, frames)
     header = tiff_header(file, frames) if kind == "TIFF" else None
     return header or picture_header(file)
+
+
+def header_or_reason(content: Callable[..., IO[bytes]], frames: str | None) -> Header | str:
+    """The header of a file that is read from an archive or another machine, or why it cannot be read.
+
+    content: gives the whole file, or with a number only its first bytes, which are enough for most photos.
+    """
+    with contextlib.suppress(Exception):  # the rest may be needed after all
+        first = content(_HEAD)
+        if first.read(len(_PNG)).startswith((_JPEG, _PNG)):
+            return read_header(first, frames)
+    try:
+        return read_header(content(), frames)
+    except CoviewsError:  # such as a library that is not installed
+        raise
+    except Exception as error:  # decoders of damaged files raise anything
+        return reason(error)
 
 
 def read_image(file: IO[bytes], target: Target, frames: str | int | None = None) -> tuple[NDArray[Any], bool]:

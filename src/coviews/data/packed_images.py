@@ -1,10 +1,9 @@
 """Many images in few large files, with little memory for each: a number for its place, and none for its name."""
 
-import contextlib
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, overload
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.data.class_labels import Labels, labels_of_texts
-from coviews.data.image_reader import read_header, read_image
+from coviews.data.image_reader import header_or_reason, read_image
 from coviews.data.imageset import Broken
 from coviews.data.levels import Target
 from coviews.data.parallel import parallel_map
@@ -20,7 +19,6 @@ from coviews.data.picture_reader import Header, reason
 from coviews.errors import CoviewsError
 
 LARGEST = 100_000_000  # bytes of one image file; a larger one would be an attack on the memory
-_HEAD = 1 << 16  # bytes in which most files tell their size
 
 
 class Looked(NamedTuple):
@@ -135,14 +133,7 @@ class PackedImages:
         return io.BytesIO(content)
 
     def _header(self, index: int) -> Header | str:
-        with contextlib.suppress(Exception):  # the rest may be needed after all
-            return read_header(self._content(index, _HEAD), self.frames)
-        try:
-            return read_header(self._content(index), self.frames)
-        except CoviewsError:  # such as a library that is not installed
-            raise
-        except Exception as error:  # decoders of damaged files raise anything
-            return reason(error)
+        return header_or_reason(partial(self._content, index), self.frames)
 
 
 class _Names(Sequence[str]):

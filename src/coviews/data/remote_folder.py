@@ -1,10 +1,10 @@
 """A folder of images on object storage, such as s3://bucket/folder: listed once, each image fetched when it is read."""
 
-import contextlib
 import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, Any
 
 import numpy as np
@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 from coviews.data.class_labels import Labels
 from coviews.data.fetched_shards import tried_again
 from coviews.data.image_files import labels_of_folders
-from coviews.data.image_reader import extensions, read_header, read_image
+from coviews.data.image_reader import extensions, header_or_reason, read_image
 from coviews.data.imageset import Broken
 from coviews.data.levels import Target
 from coviews.data.packed_images import LARGEST
 from coviews.data.parallel import parallel_map
-from coviews.data.picture_reader import Header, reason
+from coviews.data.picture_reader import Header
 from coviews.data.remote import remote_file
 from coviews.errors import CoviewsError
 
-_EARLY, _HEAD = (".jpg", ".jpeg", ".png"), 1 << 16  # files that tell their size early, and within how many bytes
 _CHANGES = ("ETag", "etag", "mtime", "LastModified", "created")  # what tells that a file has changed
 
 
@@ -73,15 +72,7 @@ class RemoteFiles:
         return io.BytesIO(content)
 
     def _header(self, index: int) -> Header | str:
-        if self.names[index].lower().endswith(_EARLY):
-            with contextlib.suppress(Exception):  # the rest may be needed after all
-                return read_header(self._content(index, _HEAD), self.frames)
-        try:
-            return read_header(self._content(index), self.frames)
-        except CoviewsError:  # such as a library that is not installed
-            raise
-        except Exception as error:  # decoders of damaged files raise anything
-            return reason(error)
+        return header_or_reason(partial(self._content, index), self.frames)
 
 
 class RemoteListing:

@@ -4,7 +4,6 @@ The files of one image have one name up to the first point, and stand together: 
 label. Nothing is unpacked: the archives are looked through once, and images are then read from their places in them.
 """
 
-import contextlib
 import io
 import itertools
 import os
@@ -12,7 +11,7 @@ import re
 import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 from coviews.boundary.regular import regular_file
 from coviews.data.class_labels import Labels, labels_of_texts
-from coviews.data.image_reader import extensions, read_header, read_image
+from coviews.data.image_reader import extensions, header_or_reason, read_image
 from coviews.data.imageset import Broken
 from coviews.data.levels import Target
 from coviews.data.parallel import parallel_map
@@ -37,7 +36,6 @@ _LONGEST_LABEL = 1000  # bytes
 _DIGITS = 15  # of a number in a range
 _LONGEST_NAME = 1 << 20  # bytes of a name, and of all else that an archive says of a file
 _LABEL = "cls"
-_EARLY, _HEAD = (".jpg", ".jpeg", ".png"), 1 << 16  # files that tell their size early, and within how many bytes
 
 
 class Member(NamedTuple):
@@ -115,15 +113,7 @@ class ShardImages:
         return io.BytesIO(content)
 
     def _header(self, index: int) -> Header | str:
-        if self.members[index].name.lower().endswith(_EARLY) and self.members[index].size > _HEAD:
-            with contextlib.suppress(Exception):  # the rest may be needed after all
-                return read_header(self._content(index, _HEAD), self.frames)
-        try:
-            return read_header(self._content(index), self.frames)
-        except CoviewsError:  # such as a library that is not installed
-            raise
-        except Exception as error:  # decoders of damaged files raise anything
-            return reason(error)
+        return header_or_reason(partial(self._content, index), self.frames)
 
 
 def shard_names(data: str, suffix: str | tuple[str, ...] = SUFFIX) -> list[str] | None:
