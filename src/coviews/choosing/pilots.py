@@ -100,7 +100,7 @@ class PilotRunner:
         report: Callable[[Pilot], str],
         start: Callable[[Task], Training],
     ) -> None:
-        """Args say what is run where.
+        """The pilots of a choice, of which none is started yet.
 
         Args:
             folder: of the choice.

@@ -132,7 +132,7 @@ def preview_command(
     (height, width, channels), pixels = images.images.shape[1:], images.images.dtype
     if rows * (height * width + 2 * (view_size**2 if view_size else height * width)) > _SHOWN_PIXELS:
         raise CoviewsError(
-            f"{rows} images of {height} x {width} are too many for a sheet: give fewer --rows, or --size"
+            f"{rows} images of {height} x {width} are too many for a sheet: give fewer --rows, or a smaller --size"
         )
     shown, shown_note = shown_channels(show_channels, channels), shown_text(show_channels, channels)
     if space is None and views in ("random", "uniform"):
