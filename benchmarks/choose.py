@@ -93,7 +93,7 @@ def study(name: str, data: Path, out: Path, args: argparse.Namespace) -> dict[st
         str(data / "train"), variants=variants, test_data=str(data / "test"), seeds=1 if args.quick else 3,
         jobs=args.jobs, out=out / "trainings", size=32, subset=str(min(600 if args.quick else 1500, count)),
         encoder="resnet8", epochs=6 if args.quick else 16, warmup_epochs=3, lr_warmup_epochs=2, batch_size=64, lr=0.12,
-        knn_every=0, report=False, tensorboard=False, precision="32-true", k=20, progress=sys.stderr.isatty(),
+        knn_every=0, report=False, tensorboard=False, k=20, progress=sys.stderr.isatty(),
     )  # fmt: skip
     results = read_results(out / "trainings" / "results.json")
     every = sorted({run.variant for run in results.runs})

@@ -143,8 +143,8 @@ def test_figures_on_request(here, tmp_path):
 
 
 ARGUMENTS = [
-    "compare", "shapes:100", "--size", "16", "--encoder", "resnet8", "--batch-size", "32", "--epochs", "50",
-    "--views", "uniform,random", "--seeds", "1", "--jobs", "2", "--projector", "32", "--knn-every", "30",
+    "compare", "shapes:100", "--size", "16", "--encoder", "resnet8", "--batch-size", "32", "--epochs", "20",
+    "--views", "uniform,random", "--seeds", "1", "--jobs", "2", "--projector", "32", "--knn-every", "15",
     "--no-tensorboard", "--no-report", "--save-every", "0", "--accelerator", "cpu",
 ]  # fmt: skip
 
@@ -178,7 +178,7 @@ def test_killed_then_interrupted_then_finished(tmp_path):
         said = process.communicate()[0].decode()
         wait_for(lambda: not any(_is_locked(run) for run in runs))  # trainings see that their parent is gone, and end
         done = [epochs_done(run) for run in runs]
-        assert all(0 < n < 50 for n in done)
+        assert all(0 < n < 20 for n in done)
     assert process.returncode == 130
     assert "stopped; the same command goes on from here" in said
     last = start(ARGUMENTS, tmp_path)
@@ -190,7 +190,7 @@ def test_killed_then_interrupted_then_finished(tmp_path):
     assert {r.variant for r in found.runs} == {"uniform", "random"}
     for run in runs:
         assert "continuing" in (tmp_path / "comparison" / "logs" / f"{run.name}.txt").read_text()
-        assert epochs_done(run) == 50
+        assert epochs_done(run) == 20
 
 
 def _are_past(runs: list[Path], epochs: list[int]) -> bool:

@@ -12,7 +12,7 @@ images can be told from images, mirroring harms. See docs/results.md.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coviews.choosing.model import Effect
+from coviews.choosing.model import KEPT, KEPT_SPREAD, Effect
 from coviews.choosing.verdict import Standing, Verdict
 from coviews.policies.factors import Family
 
@@ -20,7 +20,6 @@ PILOTS = 2  # with the recipe's views, but not mirrored: they can tell mirror im
 # Points that it gains not to mirror: for each percent by which mirror images are told apart beyond chance
 _PER_PERCENT, _BY_CHANCE, _WITHOUT = 0.13, 53.0, -0.7
 _MIRROR_ERROR = 0.7
-KEPT, KEPT_SPREAD = 3.0, 3.0  # points that the keeping head gains: mean and standard deviation over five sets of images
 
 
 def pilot_family(start: Family) -> Family:

@@ -57,23 +57,29 @@ class HardViews:
         """
         if len(views) == 2:
             return views, plan
-        chosen = self.hardest(views)
-        images, stacked = torch.arange(len(chosen), device=chosen.device), torch.stack(views)  # (V, n, C, H, W)
+        every = torch.cat(views)
+        chosen = self.hardest(every, len(views))
+        images, stacked = torch.arange(len(chosen), device=chosen.device), every.unflatten(0, (len(views), -1))
         pair = [stacked[chosen[:, 0], images], stacked[chosen[:, 1], images]]
         # nobody else reads the plan, and a GPU would be waited for
         if self.crops is not None or self.settings.keeping.weight:
             plan = plan.with_views(gathered(chosen).cpu().numpy())
         return pair, plan
 
-    def hardest(self, views: list[Tensor]) -> Tensor:
-        """The indices (n, 2) of the two views of each image whose loss is highest."""
-        ranks, method, n = self.ranks, self.ranks.method, len(views[0])
+    def hardest(self, every: Tensor, views: int) -> Tensor:
+        """The indices (n, 2) of the two views of each image whose loss is highest.
+
+        Args:
+            every: this process's views (Vn, C, H, W), first views first.
+            views: V.
+        """
+        ranks, method, n = self.ranks, self.ranks.method, len(every) // views
         ranks.share_buffers()
         mine = slice(ranks.rank * n, (ranks.rank + 1) * n)
         with evaluating(method), ranks.fabric.autocast():
-            by_view = zip(*(e.chunk(len(views)) for e in method.embed(self._scaled(torch.cat(views)))), strict=True)
+            by_view = zip(*(e.chunk(views) for e in method.embed(self._scaled(every))), strict=True)
             embedded = [tuple(gathered(e) for e in view) for view in by_view]
-            pairs = list(itertools.combinations(range(len(views)), 2))
+            pairs = list(itertools.combinations(range(views), 2))
             losses = torch.stack([method.compare(embedded[i], embedded[j])[mine] for i, j in pairs])  # (P, n)
         return torch.tensor(pairs, device=losses.device)[losses.argmax(0)]
 
