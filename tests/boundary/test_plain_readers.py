@@ -16,7 +16,7 @@ from coviews import load_policy
 from coviews.boundary.checkpoints import read_tensors
 from coviews.boundary.json_text import DEEPEST, json_lines, parse_json, read_json
 from coviews.boundary.regular import open_regular, read_bounded
-from coviews.boundary.schema import Count, OpenSchema, Schema, checked
+from coviews.boundary.schema import Count, Name, OpenSchema, Schema, checked
 from coviews.boundary.yaml_text import LARGEST, parse_yaml, read_yaml
 from coviews.errors import LONGEST, CoviewsError, one_line, unknown
 
@@ -255,3 +255,14 @@ def test_weights_that_do_not_fit_into_memory_are_an_error_of_one_line(read, tmp_
             read(path)
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+class _Named(Schema):
+    name: Name
+
+
+@pytest.mark.parametrize("value", [{"\ud800": 1, "name": "x"}, {"name": "\udfff" * 300}])
+def test_half_of_a_pair_is_no_character(value):
+    """As in a pickled checkpoint, whose texts can hold what no text file can."""
+    with pytest.raises(CoviewsError, match="it is wrong"):
+        checked(value, _Named, "it")
