@@ -1,10 +1,16 @@
-"""Other libraries, imported so that they work in more set-ups than they do by themselves."""
+"""Other libraries and the machine, so that both work in more set-ups than they do by themselves."""
 
 import importlib
+import os
 import sys
 from types import ModuleType
 
 _kept: list[object] = []  # an operator library is undone when it is collected
+
+
+def cores() -> int:
+    """How many cores this process may use: a container or a scheduler may have given it fewer than there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def import_torchvision() -> ModuleType:

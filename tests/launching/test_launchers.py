@@ -415,3 +415,14 @@ def test_a_cluster_that_is_not_there(tmp_path, monkeypatch):
         launcher.opened(tmp_path),
     ):
         pass
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system gives no process fewer cores")
+def test_trainings_share_the_cores_that_the_process_was_given():
+    mine = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(mine)})
+    try:
+        assert LocalLauncher().threads(1) == 1
+    finally:
+        os.sched_setaffinity(0, mine)
+    assert LocalLauncher().threads(1) == len(mine)

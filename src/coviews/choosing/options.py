@@ -1,10 +1,10 @@
 """The options of `choose`, for the command line and for Python alike."""
 
-import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from coviews.compat import cores
 from coviews.console.options import Data, Int, MaybePath, Text
 from coviews.errors import CoviewsError
 from coviews.launching.launchers import check_launcher
@@ -98,7 +98,7 @@ class ChooseOptions:
     @property
     def at_once(self) -> int:
         """Pilots at once."""
-        return self.jobs or os.cpu_count() or 1
+        return self.jobs or cores()
 
     @property
     def limits(self) -> Limits:

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import importlib.metadata
 import json
-import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import msgspec
 from coviews.boundary.json_text import json_lines, read_json
 from coviews.boundary.schema import Count, Name, OpenSchema, Schema, checked
 from coviews.comparison.plan import Job, Plan
+from coviews.compat import cores
 from coviews.errors import CoviewsError
 from coviews.evaluation.measures import accuracy_measures
 from coviews.evaluation.records import FILE as EVALUATIONS
@@ -210,8 +210,9 @@ def _accuracies(evaluation: Mapping[str, Any]) -> dict[str, float]:
 def made_with(threads: int) -> str:
     """Versions and machine, which every result names."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("coviews", "torch", "numpy"))
-    cores = f"{os.cpu_count()} cores, {threads} thread{'s' if threads > 1 else ''} a run"
-    return f"{versions}, Python {platform.python_version()}, {platform.machine()}, {cores}"
+    machine = f"{platform.machine()}, {cores()} core{'s' if cores() > 1 else ''}"
+    each = f"{threads} thread{'s' if threads > 1 else ''} a run"
+    return f"{versions}, Python {platform.python_version()}, {machine}, {each}"
 
 
 def _fits(line: _EvaluationLine, evaluation: Mapping[str, Any]) -> bool:

@@ -1,10 +1,10 @@
 """The same work on many images: in threads, and with a progress bar."""
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from coviews.compat import cores
 from coviews.console.progress import LateBar
 
 Item = TypeVar("Item")
@@ -26,7 +26,7 @@ def parallel_map(
                 bar.advance(len(block))
             return results
         # one thread per core: small images spend most of their time in the interpreter
-        pool = ThreadPoolExecutor(os.cpu_count(), "images")
+        pool = ThreadPoolExecutor(cores(), "images")
         try:
             for part in pool.map(lambda block: [function(item) for item in block], blocks):
                 results += part

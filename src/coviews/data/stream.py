@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coviews.compat import cores
 from coviews.data.arrays import ArrayImages
 from coviews.data.class_labels import Labels
 from coviews.data.decode import decode_images
@@ -50,7 +50,7 @@ class Stream:
         self.dtype = np.dtype(target.dtype)
         self.broken: dict[int, Broken] = {}  # by index: the images that could not be read
         self._bounds, self._buffer = bounds, buffer
-        workers = (threads or os.cpu_count() or 1) if source.in_threads else 1
+        workers = (threads or cores()) if source.in_threads else 1
         self._pool = ThreadPoolExecutor(workers, "decoding")
 
     def __len__(self) -> int:

@@ -2,12 +2,12 @@
 
 import contextlib
 import dataclasses
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from coviews.compat import cores
 from coviews.errors import unknown
 from coviews.launching.on_ray import RayLauncher
 from coviews.launching.on_submitit import SubmititLauncher
@@ -37,7 +37,7 @@ class LocalLauncher:
 
     def threads(self, at_once: int) -> int:
         """Of each training: they share the cores."""
-        return max(1, (os.cpu_count() or 1) // at_once)
+        return max(1, cores() // at_once)
 
     @contextlib.contextmanager
     def opened(self, folder: Path) -> Iterator[Callable[[Task], Training]]:

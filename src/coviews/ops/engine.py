@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from numba.core.event import Listener, install_listener
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from coviews.compat import cores
 from coviews.errors import CoviewsError
 from coviews.ops import resample
 from coviews.ops.images import Images, check_images, value_limit
@@ -64,7 +64,7 @@ def make_views(
         raise CoviewsError(f"threads must be at least 1, not {threads}")
     views = _output(out, (b, plan.views, *plan.sizes[0], *images.shape[3:]), batch)
     items, space_ = b * plan.views, plan.space
-    workers = max(1, min(threads or _cores(), items))
+    workers = max(1, min(threads or cores(), items))
     bounds = np.linspace(0, items, (4 * workers if workers > 1 else 1) + 1).astype(np.int64).tolist()
     task = functools.partial(
         _run, batch, views.reshape(items, -1), plan.ops.reshape(items, -1), plan.levels.reshape(items, -1),
@@ -206,10 +206,6 @@ def _colours(fill: Fill, outside: Fill, batch: Images) -> NDArray[np.float64]:
             raise CoviewsError(f"{name} must be {c} whole numbers of 0..{limit}, one for each channel, not {given}")
         slots[row, : len(colour)] = colour
     return slots.reshape(-1)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @functools.cache

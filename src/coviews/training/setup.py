@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
+from coviews.compat import cores
 from coviews.data.cache import default_cache, memory_for_images
 from coviews.data.colours import has_colour
 from coviews.data.formats import held_out_split
@@ -134,7 +135,7 @@ def make_fabric(settings: PretrainSettings) -> "Fabric":
     many = devices * nodes > 1
     if s.batch_size % (devices * nodes):
         raise CoviewsError(f"--batch-size {s.batch_size} cannot be shared evenly among {devices * nodes} processes")
-    most = _PER_CORE * (os.cpu_count() or 1)
+    most = _PER_CORE * cores()
     if devices > most and s.accelerator in ("cpu", "auto") and not torch.cuda.is_available():
         raise CoviewsError(f"--devices {devices} are more processes than the {most} that this machine can run at once")
     logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)  # the journal says the same
