@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from coviews.encoders import features as encoder_features
 from coviews.encoders.architectures import make_encoder
 from coviews.encoders.features import check_features, feature_batches, features
 from coviews.errors import CoviewsError
@@ -199,6 +200,15 @@ def test_a_memory_map_is_read_in_batches(encoder, images, tmp_path, recwarn):
         features(encoder, mapped, MEAN, STD, batch=4), features(encoder, images, MEAN, STD, batch=4)
     )
     assert not recwarn.list
+
+
+def test_batches_of_large_images_are_smaller(encoder, images, monkeypatch):
+    height, width = images.shape[1:3]
+    monkeypatch.setattr(encoder_features, "MOST_PIXELS", 3 * height * width + 1)
+    sizes = [len(part) for part in feature_batches(encoder, images[:8], MEAN, STD, batch=8)]
+    assert sizes == [3, 3, 2]
+    monkeypatch.setattr(encoder_features, "MOST_PIXELS", 1)
+    assert len(features(encoder, images[:2], MEAN, STD, batch=8)) == 2
 
 
 def test_the_encoder_is_as_it_was_between_batches(encoder, images):

@@ -16,6 +16,7 @@ from coviews.errors import CoviewsError
 from coviews.ops.images import Images, check_images
 
 Features = NDArray[np.float32]  # (N, D)
+MOST_PIXELS = 1 << 22  # of a batch on the CPU, 83 images of 224 pixels: larger ones are no faster, and need more memory
 
 
 def features(
@@ -37,7 +38,7 @@ def features(
         images: (N, H, W, C) in uint8 or uint16; a memory map is read batch by batch.
         mean: of each channel in 0..1, as in training.
         std: the same for the standard deviation.
-        batch: the number of images in a batch.
+        batch: the number of images in a batch; on the CPU fewer, if they are large.
         device: the device of the encoder; by default that of its first parameter.
         change: applied to each batch (B, H, W, C) before it is encoded, such as a random crop.
         progress: show a progress bar if it takes more than two seconds.
@@ -45,8 +46,9 @@ def features(
     """
     rows = np.empty((0, 0), np.float32)
     done = 0
+    device = device_of(encoder, device)
     parts = feature_batches(encoder, images, mean, std, batch=batch, device=device, change=change)
-    for part in shown(parts, title if progress else "", -(-len(images) // max(batch, 1))):
+    for part in shown(parts, title if progress else "", -(-len(images) // _batch_size(images, batch, device))):
         if not done:
             rows = np.empty((len(images), part.shape[1]), np.float32)
         rows[done : done + len(part)] = part.cpu().numpy()
@@ -69,10 +71,8 @@ def feature_batches(
     Args:
         encoder, images, mean, std, batch, device, change: as for `features`.
     """
-    check_images(images[:1] if isinstance(images, np.ndarray) and images.ndim else images)
-    if batch < 1:
-        raise CoviewsError(f"a batch needs at least one image, not {batch}")
     where = device_of(encoder, device)
+    batch = _batch_size(images, batch, where)
     for start in range(0, len(images), batch):
         part = check_images(np.array(images[start : start + batch]))  # a copy: a memory map may not be writable
         if change is not None:
@@ -84,6 +84,15 @@ def feature_batches(
                 f"the encoder must give a vector for each of {len(part)} images, but gives {described(output)}"
             )
         yield output.flatten(1).float()
+
+
+def _batch_size(images: Images, wanted: int, device: torch.device) -> int:
+    """As many images as are wanted; on the CPU, no more than MOST_PIXELS have. An error if either is wrong."""
+    check_images(images[:1] if isinstance(images, np.ndarray) and images.ndim else images)
+    if wanted < 1:
+        raise CoviewsError(f"a batch needs at least one image, not {wanted}")
+    most = MOST_PIXELS // (images.shape[1] * images.shape[2]) if device.type == "cpu" else wanted
+    return max(1, min(wanted, most))
 
 
 def check_features(values: Any, title: str) -> Features:
