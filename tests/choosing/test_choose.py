@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from PIL import Image
 
 from coviews import Choice, CoviewsError, Family, read_family
 from coviews.choosing.design import screening
+from coviews.choosing.model import DEPARTURE, KEPT, FamilyModel, Observations
 from coviews.comparison.plan import folder_name
 from coviews.policies.factors import FACTORS, RECIPE, VIEW_FACTORS
 from made_up_pilots import families_of
@@ -53,6 +55,20 @@ def test_ties_and_noise_give_the_recipe(quick, pilots, noise):
     assert "Take the recipe" in made.decided.sentence
     assert "pilots are few" not in made.decided.sentence
     assert read_family(made.file) == RECIPE
+
+
+def test_the_keeping_head_is_expected_to_gain_until_pilots_say_otherwise():
+    kept = replace(RECIPE, keep=True)
+
+    def model(*scores):
+        tried = (RECIPE, kept) * (len(scores) // 2)
+        seen = Observations(tried, np.array(scores, np.float64), 0.25 * np.eye(len(tried)))
+        return FamilyModel(RECIPE, ("blur", "keep"), seen)
+
+    assert [e.points for e in model().effects()] == [-DEPARTURE, KEPT]
+    assert model().gain(kept, RECIPE)[0] == pytest.approx(KEPT)
+    assert model(50, 50).gain(kept, RECIPE)[0] > 0  # one pilot each
+    assert model(*(50, 47) * 8).gain(kept, RECIPE)[0] < -2
 
 
 def test_few_pilots_are_said_and_noise_has_short_bars(quick, pilots):
