@@ -44,7 +44,7 @@ T = TypeVar("T")
 LEARNED: dict[str, Any] = {"views": "coviews", "space": "autoaugment", "search": PPOSettings()}
 # what is compared with the recipe
 COSTLIER: dict[str, dict[str, Any]] = {
-    "keep": {"views": "recipe", "keep": 5.0},
+    "keep": {"views": "recipe-keep"},
     "hardviews": {"views": "hardviews", "hard_source": "recipe"},
     "hardviews_full": {"views": "hardviews", "hard_source": "recipe", "hard_scale": 1.0},
     "hardviews_crops": {"views": "hardviews", "hard_source": "recipe", "hard_crops": 8, "hard_views": 2},
