@@ -46,9 +46,11 @@ LEARNED: dict[str, Any] = {"views": "coviews", "space": "autoaugment", "search":
 COSTLIER: dict[str, dict[str, Any]] = {
     "keep": {"views": "recipe-keep"},
     "hardviews": {"views": "hardviews", "hard_source": "recipe"},
-    "hardviews_full": {"views": "hardviews", "hard_source": "recipe", "hard_scale": 1.0},
+    "hardviews_half": {"views": "hardviews", "hard_source": "recipe", "hard_scale": 0.5},
     "hardviews_crops": {"views": "hardviews", "hard_source": "recipe", "hard_crops": 8, "hard_views": 2},
-    "hardviews_crops_3": {"views": "hardviews", "hard_source": "recipe", "hard_crops": 8, "hard_views": 3},
+    "hardviews_crops_half": {
+        "views": "hardviews", "hard_source": "recipe", "hard_crops": 8, "hard_views": 3, "hard_scale": 0.5
+    },
 }  # fmt: skip
 
 

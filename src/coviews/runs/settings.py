@@ -113,8 +113,8 @@ class PretrainSettings:
     """How many views of an image pass the encoder, which then chooses a pair; 2 for no such pass."""
     hard_crops: int = 0
     """How many views of an image are drawn; --hard-views of them, with the hardest crops, are made. 0 for no choice."""
-    hard_scale: float = 0.5
-    """The share of their resolution at which views are compared by the encoder: 0.5 is a quarter of its work."""
+    hard_scale: float = 1.0
+    """The share of their resolution at which views are compared by the encoder, such as 0.5: a quarter of its work."""
     viewmaker_source: str = "crop whole"
     """viewmaker changes views of this source, named as for --hard-source; by default whole images."""
     viewmaker_budget: float = BUDGET
