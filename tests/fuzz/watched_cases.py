@@ -33,6 +33,7 @@ LINES, LETTERS = 2, 300  # of an error or a warning
 ENDINGS = ("ok", "error", "traceback", "hang", "memory", "long message")
 OPTIONS = {"numbers": number_case, "texts": text_case}  # cases that are options of commands
 _SPECIAL = 0.06  # the share of cases with no regular file where one is expected
+_FULL = 3  # the status of a process that ended for want of memory before a case began
 _CASES_OF_A_PROCESS = 400  # then another one takes over, in case memory is lost bit by bit
 
 
@@ -100,9 +101,16 @@ class Work:
         return f"{call} ({path.name}: {how})", lambda: form.calls[call](place)
 
 
+class _FullError(Exception):
+    """What earlier cases left in this process leaves too little memory to make the files of the next."""
+
+
 def run_here(work: Work, case: str, said: Path) -> Ending:
     """Run a case in this process; `said` is the file to which its messages go."""
-    what, call = work.set_up(case)
+    try:
+        what, call = work.set_up(case)
+    except MemoryError as error:
+        raise _FullError from error
     start = said.stat().st_size
     _forget_peak()
     before, trace = _peak(), ""
@@ -193,6 +201,8 @@ def run_cases(work: Work, cases: Sequence[str], seconds: float = SECONDS) -> Ite
             os.close(reader)
             try:
                 _work_off(work, some, writer, said)
+            except _FullError:
+                os._exit(_FULL)
             except BaseException:
                 traceback.print_exc()
                 sys.stderr.flush()
@@ -205,7 +215,8 @@ def run_cases(work: Work, cases: Sequence[str], seconds: float = SECONDS) -> Ite
                 yield Ending(**json.loads(line))
         os.close(reader)
         status = _ended(pid)
-        if done < len(some):
+        full = status == _FULL << 8 and done > 0  # a new process has the memory that this one had not
+        if done < len(some) and not full:
             text = said.read_text(errors="replace")[-6000:]
             kind = "hang" if status is None else "traceback"
             call = work.set_up(some[done])[0]
