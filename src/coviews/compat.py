@@ -9,7 +9,7 @@ _kept: list[object] = []  # an operator library is undone when it is collected
 
 
 def cores() -> int:
-    """How many cores this process may use: a container or a scheduler may have given it fewer than there are."""
+    """How many cores this process may use: a scheduler may have given it fewer than there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -262,7 +262,7 @@ class _Named(Schema):
 
 
 @pytest.mark.parametrize("value", [{"\ud800": 1, "name": "x"}, {"name": "\udfff" * 300}])
-def test_half_of_a_pair_is_no_character(value):
+def test_texts_that_are_not_valid_unicode(value):
     """As in a pickled checkpoint, whose texts can hold what no text file can."""
     with pytest.raises(CoviewsError, match="it is wrong"):
         checked(value, _Named, "it")

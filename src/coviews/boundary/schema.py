@@ -32,7 +32,7 @@ def checked(value: Any, shape: type[T], where: str) -> T:
     try:
         return msgspec.convert(value, shape)
     except UnicodeEncodeError as error:
-        raise CoviewsError(f"{where} is wrong: a text in it has a character that is none (half of a pair)") from error
+        raise CoviewsError(f"{where} is wrong: a text in it is not valid Unicode") from error
     except (msgspec.ValidationError, RecursionError, AttributeError) as error:  # the last for a tensor
         reason, _, place = str(error).replace("`", "").partition(" - at $")
         reason = reason[:1].lower() + reason[1:]

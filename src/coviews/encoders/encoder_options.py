@@ -28,7 +28,7 @@ class EncoderOptions:
     architecture: Text = None
     """The name of the encoder that a state dict is of, such as resnet50."""
     batch_size: int = 256
-    """Images that pass the encoder at once."""
+    """Images that pass the encoder at once; on the CPU, fewer if they are large."""
     device: str = "auto"
     """auto, cpu, cuda or mps."""
     progress: bool = True

@@ -16,7 +16,7 @@ from coviews.errors import CoviewsError
 from coviews.ops.images import Images, check_images
 
 Features = NDArray[np.float32]  # (N, D)
-MOST_PIXELS = 1 << 22  # of a batch on the CPU, 83 images of 224 pixels: larger ones are no faster, and need more memory
+MOST_PIXELS = 1 << 22  # of a batch on the CPU, such as 83 images of 224 pixels: its memory stays bounded
 
 
 def features(
