@@ -6,9 +6,11 @@ import pytest
 import coviews
 from coviews.console.progress import rough_duration
 from coviews.data.imageset import ImageSet
+from coviews.encoders.method import build_method
+from coviews.methods.simclr import SimCLR
 from coviews.runs.settings import PretrainSettings
-from coviews.training import lifecycle
-from coviews.training.estimate import EncoderTimes, estimate_text, trial_pace
+from coviews.training import estimate, lifecycle
+from coviews.training.estimate import EncoderTimes, estimate_text, measured_pace, trial_pace
 from small_runs import SMALL, content, differing
 
 SHORT = SMALL.replaced(views="recipe", knn_every=0, epochs=1, data="shapes:40")
@@ -44,3 +46,27 @@ def test_a_run_says_how_long_it_will_take_and_the_trial_changes_nothing(tmp_path
     coviews.pretrain(settings=SHORT, out=tmp_path / "run")
     assert "about 11 min on this machine" in capsys.readouterr().err  # with what is besides the step
     assert not differing(content(tmp_path / "quiet"), content(tmp_path / "run"))
+
+
+def test_large_views_are_timed_at_fewer_pixels(monkeypatch):
+    pixels = []
+
+    class Watched(SimCLR):
+        def losses(self, views):
+            pixels.append(sum(view.shape[0] * view.shape[2] * view.shape[3] for view in views))
+            return super().losses(views)
+
+    monkeypatch.setattr(estimate, "build_method", lambda settings, images, state: watched(settings, images))
+    monkeypatch.setattr(estimate, "_timed", lambda work, steps: work() or 1.0)
+
+    def watched(settings, images):
+        method = build_method(settings, images, None)
+        method.__class__ = Watched
+        return method
+
+    settings = SHORT.replaced(batch_size=2)
+    large, small = (ImageSet(np.zeros((8, side, side, 3), np.uint8)) for side in (1024, 256))
+    times = [measured_pace(settings, images, 1) for images in (large, small)]
+    assert pixels == [2 * 2 * 512 * 512, 2 * 2 * 256 * 256]
+    assert [t.training for t in times] == [4.0, 1.0]  # 4 times as many pixels as were timed, and as many
+    assert [t.passing for t in times] == [2.0, 0.5]  # of one of two images

@@ -20,7 +20,9 @@ from coviews.training.monitor import MOST_IMAGES
 _STEPS = 2  # that are timed, after one that is not
 _VIEWS = 1.05  # making the views, and all that is besides the encoder
 _POLICY = 1.25  # what a search costs over its encoder passes
-_TRIAL = 1 << 20  # pixels of the views in a trial step before a run: enough to tell, and done in a second or two
+_TRIAL = 1 << 20  # pixels of the views in a step that is timed: enough to tell, done in a second or two, in 0.5 GB
+_LEAST_BATCH = 8  # images in a trial step, before its views are made smaller than those of the run
+_LEAST_SIDE = 8  # pixels of such views
 _LONG = 30 * 60  # seconds from which on a faster way is named
 
 
@@ -38,19 +40,15 @@ def measured_pace(settings: PretrainSettings, images: ImageSet, threads: int) ->
     with torch.random.fork_rng():
         torch.set_num_threads(threads)
         try:
-            method = build_method(settings, images, None)
-            return _times(method, settings, images, settings.batch_size, _STEPS)
+            return _times(build_method(settings, images, None), settings, images, _STEPS)
         finally:
             torch.set_num_threads(before)
 
 
 def trial_pace(settings: PretrainSettings, images: ImageSet, method: Method) -> EncoderTimes:
     """Time one small step of a copy of the method on the CPU, after one that is not timed."""
-    _, height, width, _ = images.images.shape
-    sizes = _view_sizes(settings, height, width)
-    batch = min(settings.batch_size, max(8, _TRIAL // sum(h * w for h, w in sizes)))
     with torch.random.fork_rng():
-        return _times(copy.deepcopy(method).train(), settings, images, batch, 1)
+        return _times(copy.deepcopy(method).train(), settings, images, 1)
 
 
 def estimate_text(settings: PretrainSettings, images: ImageSet, seconds: float) -> str:
@@ -74,10 +72,24 @@ def _view_sizes(settings: PretrainSettings, height: int, width: int) -> list[tup
     return [*sizes, *s.local_sizes((height, width))]
 
 
-def _times(method: Method, settings: PretrainSettings, images: ImageSet, batch: int, steps: int) -> EncoderTimes:
-    """The times of a step and of a pass, measured on batches of so many images."""
+def _trial_step(settings: PretrainSettings, sizes: list[tuple[int, int]]) -> tuple[int, float]:
+    """How many images a step that is timed has, and the share of the sides of its views: at most _TRIAL pixels."""
+    pixels = sum(h * w for h, w in sizes)
+    batch = min(settings.batch_size, max(_LEAST_BATCH, _TRIAL // pixels))
+    if settings.encoder.startswith("timm/"):  # may need images of one size
+        return max(2, min(batch, _TRIAL // pixels)), 1.0
+    return batch, min(1.0, (_TRIAL / (batch * pixels)) ** 0.5)
+
+
+def _times(method: Method, settings: PretrainSettings, images: ImageSet, steps: int) -> EncoderTimes:
+    """The times of a step and of a pass; for large batches or views, those of smaller ones, multiplied."""
     _, height, width, channels = images.images.shape
-    views = [torch.randn(batch, channels, *size) for size in _view_sizes(settings, height, width)]
+    sizes = _view_sizes(settings, height, width)
+    batch, share = _trial_step(settings, sizes)
+    smaller = [
+        (min(h, max(_LEAST_SIDE, round(share * h))), min(w, max(_LEAST_SIDE, round(share * w)))) for h, w in sizes
+    ]
+    views = [torch.randn(batch, channels, *size) for size in smaller]
     optimizer = torch.optim.SGD([p for p in method.parameters() if p.requires_grad], 1e-6)
     viewmaker = Viewmaker(channels) if settings.views == "viewmaker" else None
 
@@ -96,8 +108,9 @@ def _times(method: Method, settings: PretrainSettings, images: ImageSet, batch: 
         with torch.no_grad(), mixed():
             method.encoder(views[0])
 
-    training = _timed(train, steps) * settings.batch_size / batch
-    return EncoderTimes(training, _timed(look, steps) / batch)
+    larger = sum(h * w for h, w in sizes) / sum(h * w for h, w in smaller)
+    training = _timed(train, steps) * larger * settings.batch_size / batch
+    return EncoderTimes(training, _timed(look, steps) * larger / batch)
 
 
 def expected_seconds(settings: PretrainSettings, pace: EncoderTimes, images: int, tested: int) -> float:
