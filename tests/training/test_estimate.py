@@ -65,8 +65,8 @@ def test_large_views_are_timed_at_fewer_pixels(monkeypatch):
         return method
 
     settings = SHORT.replaced(batch_size=2)
-    large, small = (ImageSet(np.zeros((8, side, side, 3), np.uint8)) for side in (1024, 256))
+    large, small = (ImageSet(np.zeros((8, side, side, 3), np.uint8)) for side in (1448, 256))
     times = [measured_pace(settings, images, 1) for images in (large, small)]
-    assert pixels == [2 * 2 * 512 * 512, 2 * 2 * 256 * 256]
-    assert [t.training for t in times] == [4.0, 1.0]  # 4 times as many pixels as were timed, and as many
-    assert [t.passing for t in times] == [2.0, 0.5]  # of one of two images
+    assert pixels == [2 * 2 * 362 * 362, 2 * 2 * 256 * 256]
+    assert [t.training for t in times] == [16.0, 1.0]  # 16 times as many pixels as were timed, and as many
+    assert [t.passing for t in times] == [8.0, 0.5]  # of one of two images

@@ -20,7 +20,7 @@ from coviews.training.monitor import MOST_IMAGES
 _STEPS = 2  # that are timed, after one that is not
 _VIEWS = 1.05  # making the views, and all that is besides the encoder
 _POLICY = 1.25  # what a search costs over its encoder passes
-_TRIAL = 1 << 20  # pixels of the views in a step that is timed: enough to tell, done in a second or two, in 0.5 GB
+_TRIAL = 1 << 19  # pixels of the views in a step that is timed: enough to tell, done in a second, in 0.2 GB
 _LEAST_BATCH = 8  # images in a trial step, before its views are made smaller than those of the run
 _LEAST_SIDE = 8  # pixels of such views
 _LONG = 30 * 60  # seconds from which on a faster way is named
