@@ -59,7 +59,8 @@ class Pilots:
 def families_of(pilots: Pilots) -> list[Family]:
     """The families of the pilots that were started."""
     parts = [name.rpartition("-")[0] for name in pilots.started]  # crop-small-mirror-light
-    return [family(", ".join(["crop " + p.split("-")[1], *p.split("-")[2:]])) for p in parts]
+    texts = [", ".join(["crop " + p.split("-")[1], *p.split("-")[2:]]) for p in parts]
+    return [family(text.replace("keep, much", "keep much")) for text in texts]
 
 
 def made_up_choice(text: str) -> Choice:

@@ -1,6 +1,7 @@
 """Families of views: text, files, the recipe, placements, locks."""
 
 import contextlib
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from coviews import CoviewsError, Family, Plan, make_views, read_family, view_so
 from coviews.policies.factors import (
     CROP_AREAS,
     FACTORS,
+    KEEPS,
     RECIPE,
     TOPICS,
     VIEW_FACTORS,
@@ -22,9 +24,10 @@ from coviews.policies.factors import (
     with_locks,
 )
 
-SWITCHES = [name for name in FACTORS if name != "crop"]
+SWITCHES = [name for name in FACTORS if name not in ("crop", "keep")]
 any_family = st.builds(
-    Family, crop=st.sampled_from(sorted(CROP_AREAS)), **{name: st.booleans() for name in SWITCHES}
+    Family, crop=st.sampled_from(sorted(CROP_AREAS)), keep=st.sampled_from(KEEPS),
+    **{name: st.booleans() for name in SWITCHES},
 )  # fmt: skip
 
 
@@ -87,6 +90,21 @@ def test_any_bytes_are_a_family_or_an_error(tmp_path_factory, content):
 def test_bad_lines_are_refused(text):
     with pytest.raises(CoviewsError):
         family(text)
+
+
+@pytest.mark.parametrize(("keep", "family"), [("true", Family(keep="some")), ("false", Family())])
+def test_files_of_earlier_versions_say_whether_there_is_a_head(tmp_path, keep, family):
+    Family().write(tmp_path / "views.yaml")
+    text = (tmp_path / "views.yaml").read_text()
+    (tmp_path / "views.yaml").write_text(re.sub("keep: .*", f"keep: {keep}", text))
+    assert read_family(tmp_path / "views.yaml") == family
+
+
+def test_how_much_to_keep_in_a_line():
+    assert named_family("crop small, keep").keep == named_family("crop small, keep some").keep == "some"
+    assert named_family("crop small, keep much").text == "crop small, keep much"
+    with pytest.raises(CoviewsError, match="unknown keep 'all': there are: off, some, much"):
+        named_family("crop small, keep all")
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -11,7 +11,7 @@ from torch import nn
 from coviews import CoviewsError, PPOSettings, TableSettings, space, view_source
 from coviews.cli.settings import has_data, starting_settings
 from coviews.methods.byol import BYOLSettings
-from coviews.methods.keeping import KEEP_WEIGHT
+from coviews.methods.keeping import KEEP_WEIGHTS
 from coviews.methods.known import METHODS, make_method
 from coviews.methods.moco import MoCoSettings
 from coviews.methods.simclr import SimCLRSettings
@@ -372,9 +372,9 @@ def test_unlearned_views_have_the_operations_steps_and_strength_of_the_settings(
 
 def test_a_family_may_ask_for_the_keeping_head():
     settings = PretrainSettings(views="crop small, mirror, light, keep")
-    assert settings.keeping.weight == settings.settled().keep == KEEP_WEIGHT
+    assert settings.keeping.weight == settings.settled().keep == KEEP_WEIGHTS["some"]
     assert settings.replaced(keep=0.0).keeping.weight == 0.0
     assert settings.replaced(keep=2.0).settled().keep == 2.0
-    assert settings.replaced(views="hardviews", hard_source=settings.views).keeping.weight == KEEP_WEIGHT
+    assert settings.replaced(views="hardviews", hard_source=settings.views).keeping.weight == KEEP_WEIGHTS["some"]
     assert PretrainSettings(views="recipe").keeping.weight == 0.0
     assert PretrainSettings(views="coviews").settled().keep == 0.0

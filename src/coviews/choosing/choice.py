@@ -19,7 +19,7 @@ from coviews.choosing.verdict import Standing, Verdict
 from coviews.errors import CoviewsError
 from coviews.evaluation.text_tables import as_text
 from coviews.files.atomic import write_whole
-from coviews.policies.factors import FACTORS, Family, listed
+from coviews.policies.factors import Family, change_in_words, listed
 
 VIEWS, RESULT, PAGE = "views.yaml", "choice.json", "choice.html"
 _BAR = 10  # characters of the longest bar
@@ -97,13 +97,9 @@ class Choice:
         write_whole(self.path / RESULT, (json.dumps(_rounded(content), indent=1) + "\n").encode())
 
 
-def change_in_words(effect: Effect) -> str:
+def effect_in_words(effect: Effect) -> str:
     """A change of a factor as an imperative, such as "do not mirror"."""
-    factor = FACTORS[effect.factor]
-    if effect.factor == "crop":
-        return {"large": "show larger parts", "tiny": "show smaller parts too"}.get(effect.value, factor.off)
-    words = factor.on if effect.value == "on" else factor.off
-    return words.partition(" (")[0]
+    return change_in_words(effect.factor, effect.value).partition(" (")[0]
 
 
 def points(value: float, error: float) -> str:
@@ -135,7 +131,7 @@ def _effects_table(effects: tuple[Effect, ...]) -> Table:
     table = _table("change of the recipe", "points", "")
     most = max((abs(e.points) + e.error for e in effects), default=1.0) or 1.0  # noise does not fill the width
     for e in best_first(effects):
-        table.add_row(change_in_words(e), points(e.points, e.error), _bar(e.points / most))
+        table.add_row(effect_in_words(e), points(e.points, e.error), _bar(e.points / most))
     return table
 
 

@@ -198,11 +198,10 @@ def _next_round(
         return design[: plan.count - trained]
     every, model = candidates.all, candidates.model(pilots, hits)
     count = min(plan.per_round, plan.count - trained, len(every))
-    picks = most_promising(model, every, count, np.random.default_rng([seed, len(file.rounds)]))
+    picks = most_promising(model, count, np.random.default_rng([seed, len(file.rounds)]))
     wanted = []
     if trained + count >= plan.count:  # the last round: what is taken must have been tried
-        mean, _ = model.predict(every)
-        best = every[int(mean.argmax())]
+        best = every[int(model.expected(every).argmax())]
         wanted += [best] if best not in [pilot.family for pilot in pilots] else []
     if begun.count(candidates.start) == 1:  # everything is compared with it: once more, with another seed
         wanted.append(candidates.start)

@@ -1,14 +1,14 @@
 """Which families the pilots try: a screening design over all factors first, then what promises most."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from coviews.choosing.model import CROPS_TRIED, FamilyModel
+from coviews.choosing.model import FamilyModel, families, other_values
 from coviews.policies.factors import Family
 
 # the first row of the Plackett-Burman designs whose other rows are its rotations; 1 is a change
@@ -23,16 +23,11 @@ def screening(start: Family, free: Sequence[str]) -> list[Family]:
     """
     size = next(n for n in SIZES if n > len(free))
     changed = design_matrix(size)[:, : len(free)]
-    crops = _other_crops(start)
-    some = []
-    for i, row in enumerate(changed):
-        changes: dict[str, Any] = {
-            name: crops[i % len(crops)] if name == "crop" else not getattr(start, name)
-            for name, change in zip(free, row, strict=True)
-            if change
-        }
-        some.append(replace(start, **changes))
-    return some
+    others = {name: itertools.cycle(other_values(start, name)) for name in free}  # in turn, where there are several
+    return [
+        replace(start, **{name: next(others[name]) for name, change in zip(free, row, strict=True) if change})
+        for row in changed
+    ]
 
 
 def design_matrix(size: int) -> NDArray[np.bool_]:
@@ -46,23 +41,13 @@ def design_matrix(size: int) -> NDArray[np.bool_]:
     return np.asarray(matrix[:, order])
 
 
-def _other_crops(start: Family) -> list[str]:
-    return [crop for crop in CROPS_TRIED if crop != start.crop]
-
-
-def most_promising(
-    model: FamilyModel, families: Sequence[Family], count: int, generator: np.random.Generator
-) -> list[Family]:
+def most_promising(model: FamilyModel, count: int, generator: np.random.Generator) -> list[Family]:
     """Families to try next, by Thompson sampling: each is the best in a world drawn from what the model believes.
 
     Those that may be the best are tried often; those that cannot are not tried again.
     """
-    mean, covariance = model.predict(families)
-    jitter = 1e-8 * float(np.trace(covariance)) / len(mean)
-    lower = linalg.cholesky(covariance + jitter * np.eye(len(mean)), lower=True)
+    every = families(model.start, model.free)
     picks: list[Family] = []
-    for _ in range(count):
-        scores = mean + lower @ generator.standard_normal(len(mean))
-        order = np.argsort(-scores)
-        picks.append(next(families[i] for i in order if families[i] not in picks))
+    for scores in model.draw(count, generator):
+        picks.append(next(every[i] for i in np.argsort(-scores) if every[i] not in picks))
     return picks

@@ -15,19 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from coviews.policies.factors import FACTORS, Family
+from coviews.policies.factors import FACTORS, KEEPS, Family, value_in_words
 
 Numbers = NDArray[np.float64]
 
-CROPS_TRIED = ("large", "small", "tiny")
+TRIED = {"crop": ("large", "small", "tiny"), "keep": KEEPS}  # the values of factors that are not only on or off
 _MEAN = 30.0  # points: the standard deviation of the overall mean, which the pilots decide
 # Standard deviations in points: of a factor's effect, of what a family has beyond its factors, and of the noise of a
 # pilot beside that of its score. Fitted to the scores of a dozen pilots they were often far too small, and the choice
 # missed effects of ten points (docs/results.md).
 EFFECT, BEYOND, NOISE = 2.5, 0.7, 1.5
+_EFFECTS = {"keep": 4.0}  # the same for factors whose effects are known to differ more
 _ALIKE = 0.6  # correlation, for each factor that differs, of what families have beyond their factors
 DEPARTURE = 0.1  # points that each departure from the recipe is expected to cost, before any pilot
-KEPT, KEPT_SPREAD = 3.0, 3.0  # points that the keeping head gains: mean and standard deviation over five sets of images
+# Points that the keeping head gains: mean and standard deviation over five sets of images (docs/results.md)
+KEPT = {"some": (3.0, 3.0), "much": (3.6, 5.9)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +56,13 @@ class Effect:
 
 def families(start: Family, free: Sequence[str]) -> list[Family]:
     """Every family that differs from the start in free factors only; the start is the first."""
-    choices = [[getattr(start, name), *_others(start, name)] for name in free]
+    choices = [[getattr(start, name), *other_values(start, name)] for name in free]
     return [replace(start, **dict(zip(free, values, strict=True))) for values in itertools.product(*choices)]
 
 
-def _others(start: Family, name: str) -> list[Any]:
+def other_values(start: Family, name: str) -> list[Any]:
     """The values that a factor may be changed to."""
-    value = getattr(start, name)
-    return [crop for crop in CROPS_TRIED if crop != value] if name == "crop" else [not value]
+    return [value for value in TRIED.get(name, (False, True)) if value != getattr(start, name)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,18 +77,29 @@ class FamilyModel:
         """(n, F): the value of each free factor, 0 where it is the start's."""
         codes = np.zeros((len(some), len(self.free)), np.int64)
         for j, name in enumerate(self.free):
-            values = CROPS_TRIED if name == "crop" else (False, True)
-            home = values.index(getattr(self.start, name)) if getattr(self.start, name) in values else 0
-            codes[:, j] = [values.index(getattr(family, name)) - home for family in some]
+            codes[:, j] = [self._code(name, getattr(family, name)) for family in some]
         return codes
 
     def _prior_mean(self, codes: NDArray[np.int64]) -> Numbers:
-        return (codes != 0) @ np.array([_expected(name) for name in self.free])
+        mean = np.zeros(len(codes))
+        for j, name in enumerate(self.free):
+            for value in other_values(self.start, name):
+                mean[codes[:, j] == self._code(name, value)] += _expected(name, value)
+        return mean
+
+    def _code(self, name: str, value: Any) -> int:
+        """Of a value of a factor: 0 for the start's."""
+        values, home = TRIED.get(name, (False, True)), getattr(self.start, name)
+        return values.index(value) - (values.index(home) if home in values else 0)
 
     def _covariance(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> Numbers:
-        same = sum((_indicators(a, code) @ _indicators(b, code).T for code in np.unique(a)), np.zeros((len(a), len(b))))
-        # an effect is the difference of two values of a factor: each value has half of its variance
-        return _MEAN**2 + same * EFFECT**2 / 2 + BEYOND**2 * _ALIKE ** (len(self.free) - same)
+        factors = np.zeros((len(a), len(b)))
+        beyond = np.full((len(a), len(b)), BEYOND**2)
+        for j, name in enumerate(self.free):
+            same = a[:, j, None] == b[:, j]
+            factors += same * _value_variance(name)
+            beyond *= np.where(same, 1.0, _ALIKE)
+        return _MEAN**2 + factors + beyond
 
     @property
     def _solved(self) -> tuple[NDArray[np.int64], Any, Numbers]:
@@ -98,17 +110,53 @@ class FamilyModel:
         residual = seen.scores - self._prior_mean(codes)
         return codes, factor, residual
 
+    def expected(self, some: Sequence[Family]) -> Numbers:
+        """The expected scores (n,) of families."""
+        codes = self._codes(some)
+        mean = self._prior_mean(codes)
+        if not len(self.observations):
+            return mean
+        seen, factor, residual = self._solved
+        return mean + self._covariance(codes, seen) @ linalg.cho_solve(factor, residual)
+
     def predict(self, some: Sequence[Family]) -> tuple[Numbers, Numbers]:
         """The expected scores (n,) of families, and their covariance (n, n)."""
         codes = self._codes(some)
-        mean, covariance = self._prior_mean(codes), self._covariance(codes, codes)
+        covariance = self._covariance(codes, codes)
+        if len(self.observations):
+            seen, factor, _ = self._solved
+            between = self._covariance(codes, seen)
+            covariance -= between @ linalg.cho_solve(factor, between.T)
+        return self.expected(some), covariance
+
+    def draw(self, count: int, generator: np.random.Generator) -> Numbers:
+        """(count, families): the score of every family (`families`) in worlds drawn from what the model believes.
+
+        Each is a draw from before any pilot, corrected by what the pilots showed: their covariance is never made.
+        """
+        every = families(self.start, self.free)
+        codes = self._codes(every)
+        worlds = self._prior_mean(codes) + np.stack([self._prior_draw(generator) for _ in range(count)])
         if not len(self.observations):
-            return mean, covariance
-        seen, factor, residual = self._solved
-        between = self._covariance(codes, seen)
-        return mean + between @ linalg.cho_solve(factor, residual), covariance - between @ linalg.cho_solve(
-            factor, between.T
-        )
+            return worlds
+        seen, factor, _ = self._solved
+        places = [every.index(family) for family in self.observations.families]
+        spread = linalg.cholesky(self.observations.errors + NOISE**2 * np.eye(len(seen)), lower=True)
+        scores = worlds[:, places] + generator.standard_normal((count, len(seen))) @ spread.T
+        correction = linalg.cho_solve(factor, (self.observations.scores - scores).T)
+        return worlds + (self._covariance(codes, seen) @ correction).T
+
+    def _prior_draw(self, generator: np.random.Generator) -> Numbers:
+        """Scores of every family before any pilot, less their expectation."""
+        sizes = [1 + len(other_values(self.start, name)) for name in self.free]
+        scores = BEYOND * generator.standard_normal(sizes)
+        for j, size in enumerate(sizes):
+            alike = linalg.cholesky(np.full((size, size), _ALIKE) + (1 - _ALIKE) * np.eye(size), lower=True)
+            scores = np.moveaxis(np.tensordot(alike, scores, (1, j)), 0, j)
+        for j, (name, size) in enumerate(zip(self.free, sizes, strict=True)):
+            effects = np.sqrt(_value_variance(name)) * generator.standard_normal(size)
+            scores = scores + effects.reshape([size if k == j else 1 for k in range(len(sizes))])
+        return scores.ravel() + _MEAN * generator.standard_normal()
 
     def gain(self, family: Family, over: Family) -> tuple[float, float]:
         """By how much one family is better than another, in points, and the standard deviation of that."""
@@ -120,34 +168,31 @@ class FamilyModel:
         """What the change of each free factor from the recipe does, over all families alike."""
         effects = []
         for name in self.free:
-            for value in _others(self.start, name):
+            for value in other_values(self.start, name):
                 points, error = self._contrast(name, value)
-                words = str(value) if name == "crop" else "on" if value else "off"
-                effects.append(Effect(name, words, points, error))
+                effects.append(Effect(name, value_in_words(value), points, error))
         return effects
 
     def _contrast(self, name: str, value: Any) -> tuple[float, float]:
         """The effect of one value of a factor against the start's: part of the model, so its posterior is exact."""
-        j = self.free.index(name)
-        code = self._codes([replace(self.start, **{name: value})])[0, j]
+        j, half = self.free.index(name), _value_variance(name)
         if not len(self.observations):
-            return _expected(name), float(EFFECT)
+            return _expected(name, value), float(np.sqrt(2 * half))
         seen, factor, residual = self._solved
-        half = EFFECT**2 / 2
-        between = half * ((seen[:, j] == code).astype(float) - (seen[:, j] == 0))
-        points = _expected(name) + between @ linalg.cho_solve(factor, residual)
-        variance = EFFECT**2 - between @ linalg.cho_solve(factor, between)
+        between = half * ((seen[:, j] == self._code(name, value)).astype(float) - (seen[:, j] == 0))
+        points = _expected(name, value) + between @ linalg.cho_solve(factor, residual)
+        variance = 2 * half - between @ linalg.cho_solve(factor, between)
         return float(points), float(np.sqrt(max(variance, 0.0)))
 
 
-def _expected(factor: str) -> float:
-    """What a departure from the recipe in this factor gains before any pilot, in points."""
-    return KEPT if factor == "keep" else -DEPARTURE
+def _expected(factor: str, value: Any) -> float:
+    """What this departure from the recipe gains before any pilot, in points."""
+    return KEPT[value][0] if factor == "keep" and value in KEPT else -DEPARTURE
 
 
-def _indicators(codes: NDArray[np.int64], code: np.int64) -> Numbers:
-    """1 where a factor has this value."""
-    return (codes == code).astype(np.float64)
+def _value_variance(factor: str) -> float:
+    """Of each value of a factor: an effect is the difference of two of them, so each has half of its variance."""
+    return _EFFECTS.get(factor, EFFECT) ** 2 / 2
 
 
 def factor_names() -> list[str]:

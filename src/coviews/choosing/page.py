@@ -13,7 +13,7 @@ from coviews.choosing.choice import (
     VIEWS,
     Choice,
     best_first,
-    change_in_words,
+    effect_in_words,
     family_in_words,
     gain_in_words,
     points,
@@ -93,7 +93,7 @@ def _open_questions(choice: Choice, verdict: Verdict) -> list[str]:
 
 def _effects_chart(verdict: Verdict) -> BarChart:
     effects = best_first(verdict.effects)
-    words = [change_in_words(e) for e in effects]
+    words = [effect_in_words(e) for e in effects]
     alt = "; ".join(f"{w} {points(e.points, e.error)}" for w, e in zip(words, effects, strict=True))
     name = "points"
     return BarChart(
@@ -159,7 +159,7 @@ def _views(images: ImageSet, family: Family, fill: tuple[int, ...], limits: Limi
 def _questions(choice: Choice, verdict: Verdict) -> HtmlTable:
     effects: dict[str, list[str]] = {}
     for e in verdict.effects:
-        effects.setdefault(e.factor, []).append(f"{change_in_words(e)}: {points(e.points, e.error)}")
+        effects.setdefault(e.factor, []).append(f"{effect_in_words(e)}: {points(e.points, e.error)}")
     rows: list[list[str]] = []
     for name, factor in VIEW_FACTORS.items():
         if name in choice.locks:

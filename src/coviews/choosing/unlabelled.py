@@ -12,7 +12,7 @@ images can be told from images, mirroring harms. See docs/results.md.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coviews.choosing.model import KEPT, KEPT_SPREAD, Effect
+from coviews.choosing.model import KEPT, Effect
 from coviews.choosing.verdict import Standing, Verdict
 from coviews.policies.factors import Family
 
@@ -34,10 +34,10 @@ def verdict_without_labels(start: Family, free: Sequence[str], mirrored: Sequenc
         points = _WITHOUT + _PER_PERCENT * (sum(mirrored) / len(mirrored) - _BY_CHANCE)
         effects.append(Effect("mirror", "off", points, _MIRROR_ERROR))
     if "keep" in free:
-        effects.append(Effect("keep", "on", KEPT, KEPT_SPREAD))
+        effects += [Effect("keep", value, *KEPT[value]) for value in KEPT]
     best = max(effects, key=lambda e: e.points, default=None)
     if best is None or best.points <= 0:
         return Verdict(start, start, 0.0, 0.0, tuple(effects), (Standing(start, 0.0, 0.0, 0.0, 0),), labelled=False)
-    family = replace(start, mirror=False) if best.factor == "mirror" else replace(start, keep=True)
+    family = replace(start, mirror=False) if best.factor == "mirror" else replace(start, keep=best.value)
     standings = (Standing(family, best.points, best.points, best.error, 0), Standing(start, 0.0, 0.0, 0.0, 0))
     return Verdict(family, start, best.points, best.error, tuple(effects), standings, labelled=False)

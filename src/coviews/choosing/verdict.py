@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coviews.choosing.model import Effect, FamilyModel
-from coviews.policies.factors import FACTORS, Family, listed
+from coviews.policies.factors import FACTORS, Family, change_in_words, listed, value_in_words
 
 # Standard deviations by which a family must be better than the recipe to be taken: with more, choices from few labels
 # keep the recipe where it is far behind (docs/results.md)
@@ -58,16 +58,12 @@ class Verdict:
             return text + few if pilots <= factors else text
         points = {(e.factor, e.value): f"{e.points:+.1f} ± {e.error:.1f}" for e in self.effects}
         changes = []
-        for name, factor in FACTORS.items():
-            value = getattr(self.family, name)
-            if value == getattr(self.recipe, name):
+        for name in FACTORS:
+            if getattr(self.family, name) == getattr(self.recipe, name):
                 continue
-            words = (
-                {"large": "show larger parts", "tiny": "show smaller parts too"}.get(str(value), factor.off)
-                if name == "crop"
-                else (factor.on if value else factor.off)
-            )
-            effect = points.get((name, str(value) if name == "crop" else "on" if value else "off"))
+            value = value_in_words(getattr(self.family, name))
+            words = change_in_words(name, value)
+            effect = points.get((name, value))
             changes.append(f"{words} ({effect})" if effect else words)
         text = listed(changes)
         source = "" if self.labelled else ", as on other images"

@@ -16,7 +16,7 @@ from coviews.errors import CoviewsError, unknown
 
 GROUPS = ("colour", "crop", "flip", "other")  # of differences; other: rotations, blur, cutout, ...
 HIDDEN = 128  # the width of the networks
-KEEP_WEIGHT = 5.0  # of the head's loss, where a family of views asks for the head
+KEEP_WEIGHTS = {"off": 0.0, "some": 5.0, "much": 15.0}  # of the head's loss, where a family of views says how much
 
 
 @dataclass(frozen=True, kw_only=True)

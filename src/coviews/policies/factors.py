@@ -2,7 +2,7 @@
 
 A *factor* is one invariance (colour, mirror image, ...), or the head that lets an encoder keep what views change. A
 *family* is a setting of all factors: it says how views are cut out and turned (`Family.placement`), which operations
-are applied to them (`Family.source`), and whether there is a keeping head (`Family.keep`).
+are applied to them (`Family.source`), and how much the encoder keeps of what they change (`Family.keep`).
 """
 
 import functools
@@ -24,6 +24,7 @@ from coviews.ops.space import FINE, Space, space
 from coviews.policies.subpolicy import Subpolicies
 
 CROP_AREAS = {"whole": 1.0, "large": 0.5, "small": 0.2, "tiny": 0.08}  # the least area of a crop
+KEEPS = ("off", "some", "much")  # how much of what views change an encoder is asked to keep
 OPERATIONS = "factors"  # the space of the operations of all families
 FORMAT = 1  # of the file
 
@@ -50,6 +51,8 @@ class Factor:
     """Operations of other view sources that make the change; families do not draw them."""
     of_views: bool = True
     """Whether views change by it; the keeping head changes what the encoder learns from them."""
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """What to do, as an imperative, for each value of a factor that is more than on or off."""
 
     @property
     def all_ops(self) -> tuple[str, ...]:
@@ -63,6 +66,7 @@ FACTORS: dict[str, Factor] = {
         "the part that is shown", "Does a part of the image still show what it is?",
         "show parts of the image", "show the whole image",
         also=("TranslateX", "TranslateY", "ShiftX", "ShiftY", "MoveX", "MoveY"),
+        changes={"large": "show larger parts", "tiny": "show smaller parts too"},
     ),
     "mirror": Factor("left and right", "Is the mirror image the same thing?", "mirror", "do not mirror"),
     "turns": Factor(
@@ -102,6 +106,10 @@ FACTORS: dict[str, Factor] = {
     "keep": Factor(
         "the keeping head", "May what the views change tell images apart after all?",
         "let the encoder keep what views change", "let the encoder forget what views change", of_views=False,
+        changes={
+            "some": "let the encoder keep some of what views change",
+            "much": "let the encoder keep much of what views change",
+        },
     ),
 }  # fmt: skip
 VIEW_FACTORS = {name: factor for name, factor in FACTORS.items() if factor.of_views}
@@ -118,6 +126,9 @@ TOPICS: dict[str, tuple[str, ...]] = {
 _STRONG = ("tone",)  # factors that are turned on by their own name only
 
 
+_CHOICES: dict[str, tuple[str, ...]] = {"crop": tuple(CROP_AREAS), "keep": KEEPS}  # the others are on or off
+
+
 @dataclass(frozen=True)
 class Family:
     """A setting of all factors."""
@@ -132,19 +143,19 @@ class Family:
     grey: bool = True
     blur: bool = False
     cutout: bool = False
-    keep: bool = False
+    keep: str = "off"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.crop, str) or self.crop not in CROP_AREAS:
-            raise unknown("crop", reprlib.repr(self.crop).strip("'"), CROP_AREAS)
         for f in fields(self):
-            if f.name != "crop" and type(value := getattr(self, f.name)) is not bool:
+            value = getattr(self, f.name)
+            if f.name in _CHOICES and (not isinstance(value, str) or value not in _CHOICES[f.name]):
+                raise unknown(f.name, reprlib.repr(value).strip("'"), _CHOICES[f.name])
+            if f.name not in _CHOICES and type(value) is not bool:
                 raise CoviewsError(f"the factor {f.name} is on (true) or off (false), not {reprlib.repr(value)}")
 
     def is_on(self, factor: str) -> bool:
         """Whether views change in this respect; for `keep`, whether there is a keeping head."""
-        value = getattr(self, factor)
-        return value != "whole" if factor == "crop" else bool(value)
+        return getattr(self, factor) not in ("whole", "off", False)
 
     @property
     def placement(self) -> Placement:
@@ -168,7 +179,8 @@ class Family:
     @property
     def text(self) -> str:
         """A line that `family` reads, such as `crop small, mirror, light`."""
-        return ", ".join([f"crop {self.crop}", *(n for n in FACTORS if n != "crop" and self.is_on(n))])
+        on = [n for n in FACTORS if n != "crop" and self.is_on(n)]
+        return ", ".join([f"crop {self.crop}", *on]) + (" much" if self.keep == "much" else "")
 
     @property
     def sentence(self) -> str:
@@ -180,7 +192,7 @@ class Family:
             "tiny": "Views show at least a twelfth of the image",
         }[self.crop]
         on = [f.title for n, f in VIEW_FACTORS.items() if n != "crop" and self.is_on(n)]
-        kept = " The encoder keeps what they change." if self.keep else ""
+        kept = f" The encoder keeps {self.keep} of what they change." if self.is_on("keep") else ""
         return f"{shown} and differ in {listed(on) if on else 'nothing else'}.{kept}"
 
     def write(self, path: str | Path, note: str = "") -> None:
@@ -196,7 +208,7 @@ RECIPE = Family()
 # families with a name
 FAMILIES: dict[str, Family] = {
     "recipe": RECIPE,
-    "recipe-keep": replace(RECIPE, keep=True),
+    "recipe-keep": replace(RECIPE, keep="some"),
     "cropflip": Family(light=False, colour=False, grey=False),
 }
 
@@ -205,17 +217,17 @@ def family(text: str) -> Family:
     """A family by its name, or from a line such as `crop small, mirror, light`."""
     if text.strip() in FAMILIES:
         return FAMILIES[text.strip()]
-    values: dict[str, Any] = dict.fromkeys((n for n in FACTORS if n != "crop"), False)
+    values: dict[str, Any] = {name: False for name in FACTORS if name not in _CHOICES}
     for part in text.split(","):
         name, *rest = part.split() or [""]
         if name not in FACTORS:
             raise unknown("factor of views", name, FACTORS)
-        if name == "crop" and len(rest) == 1:
-            values["crop"] = rest[0]
+        if name in _CHOICES and len(rest) == 1:
+            values[name] = rest[0]
         elif rest or name == "crop":
             raise CoviewsError(f"not a factor of views: {part.strip()!r} (write 'crop small' or 'mirror')")
         else:
-            values[name] = True
+            values[name] = "some" if name == "keep" else True
     return Family(**values)
 
 
@@ -251,8 +263,11 @@ def read_family(path: str | Path) -> Family:
     for name in content.views:
         if name not in known:
             raise unknown(f"factor in {path}:", name, known)
+    values: dict[str, Any] = dict(content.views)
+    if isinstance(values.get("keep"), bool):  # as earlier versions wrote it
+        values["keep"] = "some" if values["keep"] else "off"
     try:
-        return replace(family("crop small"), **content.views)  # type: ignore[arg-type]
+        return replace(family("crop small"), **values)
     except CoviewsError as error:
         raise CoviewsError(f"{path}: {error}") from error
 
@@ -323,7 +338,20 @@ def with_locks(start: Family, locks: Mapping[str, bool]) -> Family:
     values: dict[str, Any] = dict(locks)
     if "crop" in values:
         values["crop"] = (start.crop if start.crop != "whole" else "small") if values["crop"] else "whole"
+    if "keep" in values:
+        values["keep"] = "some" if values["keep"] else "off"
     return replace(start, **values)
+
+
+def change_in_words(name: str, value: str) -> str:
+    """What to do, as an imperative, to give a factor a value: "on", "off" or one of its own."""
+    factor = FACTORS[name]
+    return factor.changes.get(value, factor.on if value == "on" else factor.off)
+
+
+def value_in_words(value: Any) -> str:
+    """The value of a factor: "on" or "off", or its own word."""
+    return value if isinstance(value, str) else "on" if value else "off"
 
 
 def _factors(words: Iterable[str], flag: str) -> set[str]:

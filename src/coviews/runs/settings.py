@@ -13,7 +13,7 @@ from coviews.data.formats import data_help
 from coviews.data.levels import MAX_PIXELS
 from coviews.data.stream_order import BUFFER
 from coviews.errors import CoviewsError
-from coviews.methods.keeping import KEEP_WEIGHT, KeepSettings
+from coviews.methods.keeping import KEEP_WEIGHTS, KeepSettings
 from coviews.methods.method import MethodSettings
 from coviews.methods.simclr import SimCLRSettings
 from coviews.methods.viewmaker import BUDGET
@@ -89,7 +89,7 @@ class PretrainSettings:
     keep: Number = None
     """Let the encoder keep what views change: the weight of a small network that predicts, from the features of two
     views, what was done differently to them. 5 is a good try where colour or position may matter; 0 for none. By
-    default 5 for a family of views with `keep`, otherwise 0."""
+    default 5 for a family of views with `keep`, 15 with `keep much`, otherwise 0."""
     keep_what: str = "all"
     """What it predicts, with commas between: colour, crop, flip (turns too), other (rotations, blur, ...), or all."""
     encoder: str = "resnet18"
@@ -230,7 +230,7 @@ class PretrainSettings:
     @property
     def keeping(self) -> KeepSettings:
         """How much the encoder is asked to keep of what views change, and what."""
-        default = KEEP_WEIGHT if self.family is not None and self.family.keep else 0.0
+        default = KEEP_WEIGHTS["off" if self.family is None else self.family.keep]
         return KeepSettings(weight=default if self.keep is None else self.keep, what=self.keep_what)
 
     @property
