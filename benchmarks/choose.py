@@ -1,10 +1,10 @@
 """How good a choice of views is: points behind the best views in hindsight, on several sets of images.
 
-`choose` finds views for each set without labels and with 3, 10 and 50 a class. Its pilots are shared: the families
-after the screening are those that promise most by 10 labels a class. Then every choice, the recipe, the default, the
-former default and six other families (OTHERS) are trained anew with three seeds, and judged by the linear probe and kNN
-with all labels. The regret of a choice is how far the mean of both is behind that of the best of all that were trained
-on the set: the best in hindsight.
+`choose` finds views for each set without labels, with 3, 10 and 50 a class, and with all of them. Its pilots are
+shared: the families after the screening are those that promise most by 10 labels a class. Then every choice, the
+recipe, the default, the former default and six other families (OTHERS) are trained anew with three seeds, and judged by
+the linear probe and kNN with all labels. The regret of a choice is how far the mean of both is behind that of the best
+of all that were trained on the set: the best in hindsight.
 
     python benchmarks/choose.py --data FOLDER --out STUDY            # hours; goes on where it was
     python benchmarks/choose.py --quick --json                       # minutes: short pilots, short trainings, one seed
@@ -26,7 +26,7 @@ from coviews.policies.factors import RECIPE
 
 ROOT = Path(__file__).parent.parent
 SETS = ("cifar10", "fruits", "steel", "signs", "speech")
-LABELS = (0, 3, 10, 50)  # a class
+LABELS = (0, 3, 10, 50, None)  # a class; None: all
 PILOTS = 16
 OTHERS: dict[str, dict[str, object]] = {  # what the best in hindsight is looked for among, beside the choices
     "cropflip": {"views": "crop small, mirror"},
@@ -69,10 +69,15 @@ def choices(data: Path, out: Path, args: argparse.Namespace) -> dict[str, coview
         count: coviews.choose(
             str(data / "train"), out=out / "choice", per_class=count, pilots=14 if args.quick else PILOTS, **shared
         )
-        for count in ((10,) if args.quick else (10, 3, 50))
+        for count in ((10,) if args.quick else (10, 3, 50, None))  # the first decides which pilots there are
     }
     made[0] = coviews.choose(str(data / "train"), out=out / "choice-without-labels", labels="none", **shared)
-    return {f"choose {count}": made[count] for count in sorted(made)}
+    return {f"choose {words(count)}": made[count] for count in LABELS if count in made}
+
+
+def words(count: int | None) -> str:
+    """How many labels a class."""
+    return "all" if count is None else str(count)
 
 
 def study(name: str, data: Path, out: Path, args: argparse.Namespace) -> dict[str, object]:
@@ -118,7 +123,7 @@ def main() -> None:
         studies = {name: study(name, sets[name], out / name, args) for name in wanted}
     figures: dict[str, object] = {}
     names = {"recipe": "recipe", "former default": "default_old", "default": "default"}
-    names |= {f"choose {count}": f"choose_{count}" for count in LABELS}
+    names |= {f"choose {words(count)}": f"choose_{words(count)}" for count in LABELS}
     for name, key in names.items():
         if not all(name in s["views"] for s in studies.values()):
             continue
