@@ -1,7 +1,8 @@
 """Accuracies from few labels: each labelled image is judged by others, by ridge regression and by neighbours.
 
 Ridge regression leaves one image out in closed form, so nothing depends on how folds are drawn. Many labels are judged
-in groups of few: with all at once, nearly every image has one that is nearly the same, and all views look equally good.
+both all at once and in groups of few: all at once, images that are nearly the same can make all views look equally
+good; in groups alone, what needs many labels is not seen. Both together ranked families best (docs/results.md).
 """
 
 import numpy as np
@@ -16,17 +17,22 @@ GROUP = 10  # images of a class that are judged by each other
 
 
 def leave_one_out(features: NDArray[np.floating], labels: Labels) -> Numbers:
-    """How well each image is classified by the others of its group (n,), in 0..1: the mean over probes of both kinds.
+    """How well each image is classified by all others and by those of its group (n,), in 0..1: the mean of both.
 
     A class with a single image cannot be recognised: its image counts as wrong.
     """
     x, group = standardised(features), groups(labels)
-    hits = np.zeros(len(x))
+    alone = np.zeros(len(x))
     for some in (np.flatnonzero(group == g) for g in range(group.max() + 1)):
-        ridge = [ridge_hits(x[some], labels[some], strength) for strength in STRENGTHS]
-        near = [neighbour_hits(x[some], labels[some], k) for k in NEIGHBOURS if k < len(some)]
-        hits[some] = (np.mean(ridge, 0) + np.mean(near, 0)) / 2
-    return hits
+        alone[some] = _hits(x[some], labels[some])
+    return (_hits(x, labels) + alone) / 2 if group.any() else alone
+
+
+def _hits(x: Numbers, labels: Labels) -> Numbers:
+    """How well each image is classified by all others: the mean over probes of both kinds."""
+    ridge = [ridge_hits(x, labels, strength) for strength in STRENGTHS]
+    near = [neighbour_hits(x, labels, k) for k in NEIGHBOURS if k < len(x)]
+    return (np.mean(ridge, 0) + np.mean(near, 0)) / 2
 
 
 def groups(labels: Labels) -> Labels:
