@@ -80,9 +80,9 @@ def view_variants(settings: PretrainSettings, views: Sequence[str]) -> dict[str,
     """A variant for each view source; `randaugment:15` has the magnitude 15, `coviews:ppo` is learned by ppo."""
     variants: dict[str, PretrainSettings] = {}
     for name in views:
-        if name in variants:
-            raise CoviewsError(f"{name} is named twice in --views")
         called = Path(name).stem if is_policy_file(name) or name.endswith((".yaml", ".yml")) else name
+        if called in variants:
+            raise CoviewsError(f"{called} is named twice in --views")
         variants[called] = changed_settings(settings, _changes(name))
     return variants
 
