@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import coviews.comparison.population as module
-from coviews import CoviewsError, compare, load_images, population_augment, pretrain
+from coviews import CoviewsError, load_images, population_augment, pretrain
 from coviews.cli import main
+from coviews.comparison.plan import view_variants
 from coviews.evaluation.knn import knn_accuracy, usable_k
 from coviews.policies.named import named_source
 from coviews.policies.schedule import Schedule, ScheduledOperation, Stage
@@ -142,7 +143,7 @@ def test_a_schedule_is_replayed_stopped_and_resumed(tmp_path, monkeypatch):
     assert "Invert" not in page.split("views of the policy that was given")[1][:20_000]  # the last stage is shown
 
 
-def test_the_command_trains_with_what_it_learned(here, tmp_path, monkeypatch, capsys):
+def test_the_command_trains_with_what_it_learned(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(population_augment.__kwdefaults__, "members", 2)
     words = ["shapes:40", "--size", "12", "--encoder", "resnet8", "--batch-size", "16", "--epochs", "1"]
     command = ["pretrain", *words, "--views", "population", "--knn-every", "0", "--out", str(tmp_path / "run")]
@@ -152,9 +153,13 @@ def test_the_command_trains_with_what_it_learned(here, tmp_path, monkeypatch, ca
     assert read_settings(tmp_path / "run" / "config.yaml").views == str(schedule)
     assert json.loads(schedule.read_text())["statistics"]["score"] == "knn"
     assert (tmp_path / "run" / "encoder.safetensors").exists()
-    settings = TINY.replaced(epochs=1, views="recipe")
-    compare(settings=settings, views=[str(schedule)], seeds=1, out=tmp_path / "c", progress=False)
-    assert here == ["schedule-0"]
+    variants = view_variants(TINY.replaced(views="recipe"), [str(schedule), "recipe"])
+    assert {name: settings.views for name, settings in variants.items()} == {
+        "schedule": str(schedule),
+        "recipe": "recipe",
+    }
+    with pytest.raises(CoviewsError, match="schedule is named twice"):
+        view_variants(TINY.replaced(views="recipe"), [str(schedule), str(tmp_path / "other" / "schedule.json")])
 
 
 def test_what_cannot_be_done_is_named(tmp_path):

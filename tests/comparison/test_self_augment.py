@@ -17,7 +17,7 @@ from coviews.runs.settings_file import read_settings
 from coviews.training.signals import Stopped
 from small_runs import SMALL, content, differing, signalled
 
-TINY = SMALL.replaced(views="selfaugment", space=None, epochs=10, data="shapes:60", size=12, batch_size=16, knn_every=0)
+TINY = SMALL.replaced(views="selfaugment", space=None, epochs=10, data="shapes:40", size=12, batch_size=16, knn_every=0)
 FIGURES = {"folds": 2, "trials": 24, "repeats": 1, "best": 2, "progress": False}
 
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_done_is_named(tmp_path):
         pretrain(settings=TINY, progress=False)
     with pytest.raises(CoviewsError, match="--views selfaugment, and compare the file that it writes"):
         compare(settings=TINY, views=["selfaugment"], out=tmp_path / "c", progress=False)
-    with pytest.raises(CoviewsError, match="give --batch-size 8"):
+    with pytest.raises(CoviewsError, match="give --batch-size 4"):
         self_augment(TINY.replaced(batch_size=40), tmp_path / "a", **FIGURES)
     with pytest.raises(CoviewsError, match="two folds or more"):
         self_augment(TINY, tmp_path / "b", folds=1)

@@ -7,7 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from coviews import CoviewsError, view_source
+from coviews import CoviewsError, load_policy, space, view_source
+from coviews.boundary.schema import checked
+from coviews.policies.fixed import SourceDescription, describe_source, read_source
 from coviews.policies.limits import view_limits
 from coviews.policies.listed import FAST_AUTOAUGMENT, ListedPolicy, ListedStep, published_list, read_listed
 from coviews.policies.named import named_source
@@ -101,6 +103,16 @@ def test_the_published_policies():
         published_list("mnist")
 
 
+def test_a_published_policy_is_a_prior_in_a_policy_file():
+    source = view_source("fast-autoaugment:svhn", views=3)
+    again = read_source(checked(describe_source(source), SourceDescription, "a test"), source.space)
+    assert again == source
+    with pytest.raises(CoviewsError, match="one of 1001 levels, not of 11"):
+        read_source(checked(describe_source(source), SourceDescription, "a test"), space("autoaugment"))
+
+
 def test_a_policy_of_another_number_of_views(tmp_path):
     ListedPolicy(PAIRS).save(tmp_path / "policy.json")
+    with pytest.raises(CoviewsError, match=r"coviews\.policies\.named\.policy_source reads it"):
+        load_policy(tmp_path / "policy.json")
     assert read_listed(tmp_path / "policy.json", 5).sample(3, np.random.default_rng(0)).views == 5

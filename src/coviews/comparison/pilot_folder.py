@@ -61,7 +61,7 @@ class PilotFolder:
             settings.replaced(
                 views="cropflip", keep=0.0, epochs=epochs or max(1, settings.epochs // PILOT_SHARE), out=None,
                 knn_every=0, keep_every=0, report=False, tensorboard=False, wandb=False, trackio=False, devices=1,
-                num_nodes=1,
+                num_nodes=1, views_global=2, views_local=0,
             )
         )  # fmt: skip
         images, _ = load_data(pilots, pilots.data, 1, progress)

@@ -16,6 +16,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -223,10 +224,9 @@ class _Population:
         """Give weights to the members that are copies; whoever is copied stays, so that it can be done again."""
         for loser, winner in self.state.copies:
             source, target = (Run(self._path(member), writes=False) for member in (winner, loser))
-            for name in (source.path / "metrics.jsonl", source.checkpoint):
-                with writing(target.path), open(name, "rb") as content:
-                    copy = target.path / name.relative_to(source.path)
-                    write_whole(copy, lambda file, content=content: shutil.copyfileobj(content, file))
+            for file in (source.path / "metrics.jsonl", source.checkpoint):
+                with writing(target.path), open(file, "rb") as content:
+                    write_whole(target.path / file.relative_to(source.path), partial(shutil.copyfileobj, content))
         if self.state.copies:
             self.state.copies = []
             self._save()
@@ -237,8 +237,11 @@ class _Population:
         resumed = (path / "config.yaml").exists()
         source = self.settings.limits.source(Schedule((Stage(1, operations),), space=self.space))
         with torch.random.fork_rng(), Display(enabled=False) as silent:
-            settings = self.settings.replaced(out=path)
-            t = Training(settings, fabric, silent, self.folder.images, None, resumed=resumed)
+            s = self.settings.replaced(out=path)
+            trained = Run(path, writes=False).checkpoint.exists()  # then the weights are in it
+            start = s.replaced(init_from=None) if trained else s
+            t = Training(start, fabric, silent, self.folder.images, None, resumed=resumed)
+            t.settings = t.settings.replaced(init_from=s.init_from)
             t.first_source = fitted_source(source, *self.fits)
             try:
                 begin(t, path if resumed else None, overwrite=False)

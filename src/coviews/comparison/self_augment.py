@@ -194,7 +194,7 @@ class _Search:
         s, images = self.folder.settings, self.folder.images
         seen = images.subset(np.setdiff1d(np.arange(len(images)), held_out))
         method = _trained(self.folder.path / "folds" / str(fold), s, seen, progress)
-        some = images.images[np.sort(held_out[:MOST_IMAGES])]
+        some = images.images[held_out[:MOST_IMAGES]]
         return HeldOutLosses(method, seen.images, some, self.views, self.plain, s.batch_size, s.seed + fold)
 
     def trials(

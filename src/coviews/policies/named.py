@@ -1,5 +1,6 @@
 """A view source by what a user writes: a name, a line of factors, or a file."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Unpack
 
@@ -14,7 +15,10 @@ from coviews.policies.subpolicy import ViewSource
 
 IN_TRAINING = ("hardviews", "viewmaker", *COOPERATIVE)  # they need the encoder that is being trained
 PLAIN = ".json"  # how the files of policies end whose views are drawn each by itself
-_READERS = {listed.KIND: listed.read_listed, schedule.KIND: schedule.read_schedule}
+_READERS: dict[str, Callable[[str | Path, int], ViewSource]] = {
+    listed.KIND: listed.read_listed,
+    schedule.KIND: schedule.read_schedule,
+}
 
 
 def is_policy_file(text: str) -> bool:
@@ -29,8 +33,7 @@ def policy_source(path: str | Path, views: int = 2) -> ViewSource:
     kind = read_json(path, _Kind, "policy file").policy
     if kind not in _READERS:
         raise unknown(f"kind of policy in {path}:", kind, _READERS)
-    source: ViewSource = _READERS[kind](path, views)
-    return source
+    return _READERS[kind](path, views)
 
 
 class _Kind(OpenSchema):

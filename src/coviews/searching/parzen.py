@@ -53,8 +53,7 @@ def propose(
     if len(trials) != len(losses):
         raise CoviewsError(f"{len(trials)} trials need a loss each, not {len(losses)}")
     if len(trials) < FIRST:
-        ops = generator.integers(0, choices, shape)
-        return Trial(ops, *(generator.random((2, *shape)).round(_DIGITS)))
+        return Trial(generator.integers(0, choices, shape), *(generator.random((2, *shape)).round(_DIGITS)))
     order = np.argsort(losses, kind="stable")
     good = min(math.ceil(0.25 * math.sqrt(len(trials))), MOST_GOOD)
     all_ops, probabilities, levels = (
