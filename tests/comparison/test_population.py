@@ -169,4 +169,6 @@ def test_what_cannot_be_done_is_named(tmp_path):
         population_augment(TINY, tmp_path / "a", members=1)
     with pytest.raises(CoviewsError, match="there are: rotation, knn"):
         population_augment(TINY, tmp_path / "a", score="beauty")
+    with pytest.raises(CoviewsError, match="for images that have an up"):
+        population_augment(TINY.replaced(quarter_turns=0.75), tmp_path / "a", progress=False)
     assert main(["pretrain", "shapes:40", "--pilot-score", "knn"]) == 2

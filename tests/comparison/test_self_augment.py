@@ -84,6 +84,7 @@ def test_what_is_kept_has_the_lowest_objective(whole):
     assert all(len(row) == 2 for row in expected)
     assert f"{len(choice.policy.subpolicies)} subpolicies" in choice.sentence
     assert choice.settings.views == str(out / "policy.json")
+    assert 0 < json.loads((out / "seconds.json").read_text())["seconds"] < 600
 
 
 def test_a_search_that_is_stopped_twice_finds_the_same(whole, tmp_path, monkeypatch):

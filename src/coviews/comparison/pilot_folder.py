@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from coviews.runs.settings_file import parse_settings, settings_yaml
 from coviews.training.setup import for_this_machine, load_data, without_colour
 from coviews.training.signals import Stopped
 
-_FILE = "search.json"
-PILOT_SHARE = 10  # pilots have so many times fewer epochs than the training
+_FILE, _TIME = "search.json", "seconds.json"
+_SHARE = 10  # pilots have so many times fewer epochs than the training
 
 
 class _Search(Schema):
@@ -28,6 +29,12 @@ class _Search(Schema):
     settings: str
     figures: dict[str, int | float | str]
     images: list[float]
+
+
+class _Time(Schema):
+    """What a search has cost."""
+
+    seconds: float
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,13 +64,15 @@ class PilotFolder:
         """
         if settings.data.startswith(FROM_PYTHON):
             raise CoviewsError(f"{kind} needs data by name: a folder, a file or a known set")
-        pilots = for_this_machine(
-            settings.replaced(
-                views="cropflip", keep=0.0, epochs=epochs or max(1, settings.epochs // PILOT_SHARE), out=None,
-                knn_every=0, keep_every=0, report=False, tensorboard=False, wandb=False, trackio=False, devices=1,
-                num_nodes=1, views_global=2, views_local=0,
+        pilots = pilot_settings(settings, "cropflip", epochs).replaced(
+            keep=0.0, keep_every=0, devices=1, num_nodes=1, views_global=2, views_local=0
+        )
+        if turned and (pilots.placement.quarter_turns or pilots.placement.flip_vertical):
+            raise CoviewsError(
+                f"{kind} judges by quarter turns, and --quarter-turns or --flip-vertical turn the views: it is for "
+                "images that have an up"
             )
-        )  # fmt: skip
+        pilots = for_this_machine(pilots)
         images, _ = load_data(pilots, pilots.data, 1, progress)
         _, height, width, channels = images.images.shape
         view_height, view_width = pilots.view_sizes[0] if pilots.view_sizes else (height, width)
@@ -79,8 +88,21 @@ class PilotFolder:
             remove_partial(folder)
             facts = [*images.images.shape, *images.mean]
             _claim(folder / _FILE, _Search(kind, settings_yaml(pilots), dict(figures), [float(x) for x in facts]))
-            with _going_on():
+            with _going_on(), _timed(folder / _TIME):
                 yield cls(folder, pilots, images)
+
+
+def pilot_epochs(settings: PretrainSettings) -> int:
+    """Epochs of the pilots of a training, where no number is given: a tenth of its own."""
+    return max(1, settings.epochs // _SHARE)
+
+
+def pilot_settings(settings: PretrainSettings, views: str, epochs: int | None) -> PretrainSettings:
+    """The settings of pilots: the training's, but with these views, few epochs, and without what only people read."""
+    return settings.replaced(
+        views=views, epochs=epochs or pilot_epochs(settings), out=None, knn_every=0, report=False, tensorboard=False,
+        wandb=False, trackio=False,
+    )  # fmt: skip
 
 
 def _claim(file: Path, search: _Search) -> None:
@@ -95,6 +117,18 @@ def _claim(file: Path, search: _Search) -> None:
     if differing or not same:
         what = next(iter(differing), "images or figures")
         raise CoviewsError(f"{file.parent} holds a search with another {what}: choose another --out")
+
+
+@contextlib.contextmanager
+def _timed(file: Path) -> Iterator[None]:
+    """Add the seconds of this sitting to those of earlier ones; those of a sitting that is killed are not known."""
+    start = time.monotonic()
+    before = read_json(file, _Time, "time of a search").seconds if file.exists() else 0.0
+    try:
+        yield
+    finally:
+        seconds = round(before + time.monotonic() - start, 1)
+        write_whole(file, json.dumps({"seconds": seconds}).encode())
 
 
 @contextlib.contextmanager

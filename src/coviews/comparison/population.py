@@ -26,7 +26,7 @@ import torch
 
 from coviews.boundary.json_text import read_json
 from coviews.boundary.schema import Count, Name, Schema
-from coviews.comparison.pilot_folder import PILOT_SHARE, PilotFolder
+from coviews.comparison.pilot_folder import PilotFolder, pilot_epochs
 from coviews.console.progress import Display
 from coviews.encoders.features import features
 from coviews.errors import CoviewsError, unknown
@@ -119,14 +119,15 @@ def population_augment(
         raise unknown("score of a population", score, SCORES)
     if members < 2 or (every is not None and every < 1):
         raise CoviewsError("a population needs two members or more, and an epoch or more from one copying to the next")
-    length = epochs or max(1, settings.epochs // PILOT_SHARE)
+    length = epochs or pilot_epochs(settings)
     every = every or max(1, round(length * PAPER_EVERY / PAPER_EPOCHS))
     figures: dict[str, int | float | str] = {"members": members, "every": every, "score": score}
     turned = score == "rotation"
-    with PilotFolder.opened("population", settings, out, length, figures, progress, turned=turned) as folder:
+    with PilotFolder.opened("a population", settings, out, length, figures, progress, turned=turned) as folder:
         if score == "knn" and folder.images.labels is None:
             raise CoviewsError(f"{settings.data} has no labels to judge by kNN: judge by the rotation probe")
         with Display(progress) as display:
+            display.line(f"population: {members} members of {length} epochs, copied every {every}, in {folder.path}")
             population = _Population(folder, members, every, SCORES[score], display)
             population.train()
         file = folder.path / SCHEDULE

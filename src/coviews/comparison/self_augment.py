@@ -14,7 +14,7 @@ Where the paper or its code is silent, or we do otherwise: encoders have a tenth
 means are those of plain views of the images that are held out, over all folds; the probe is fitted, without gradient
 descent, to plain views of up to 2,000 images that the encoder has seen; a trial sees up to 1,000 images of its fold;
 InfoNCE is that of the training's method, in batches of its size; equal subpolicies are kept once. The paper's search
-for a base augmentation is left out: it is always a random crop with a flip, the paper's own result for photos.
+for a base augmentation is left out: it is always a random crop with a flip, as in the authors' code for this step.
 """
 
 import dataclasses
@@ -111,6 +111,11 @@ def self_augment(
     figures = {"folds": folds, "trials": trials, "repeats": repeats, "best": best}
     with PilotFolder.opened("SelfAugment", settings, out, epochs, figures, progress) as folder:
         search = _Search(folder, trials)
+        with Display(progress) as display:
+            display.line(
+                f"SelfAugment: {folds} encoders of {folder.settings.epochs} epochs, then {repeats * folds} searches of "
+                f"{trials} trials, in {folder.path}"
+            )
         judges = [search.judge(fold, held_out, progress) for fold, held_out in enumerate(_folds(folder, folds))]
         plain = _mean([judge(search.plain) for judge in judges])
         kept: list[_Judged] = []
