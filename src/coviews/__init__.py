@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from coviews.choosing.choose import choose
     from coviews.choosing.options import ChooseOptions
     from coviews.comparison.compare import Comparison, compare
+    from coviews.comparison.population import population_augment
     from coviews.comparison.reproduce import reproduce
+    from coviews.comparison.self_augment import self_augment
     from coviews.comparison.self_randaugment import self_randaugment
     from coviews.encoders.architectures import make_encoder
     from coviews.encoders.encoder_options import ExportOptions
@@ -78,8 +80,10 @@ _LATE = {
     "load_viewmaker": "coviews.methods.viewmaker",
     "make_encoder": "coviews.encoders.architectures",
     "neighbours": "coviews.features.neighbours",
+    "population_augment": "coviews.comparison.population",
     "pretrain": "coviews.training.pretrain",
     "reproduce": "coviews.comparison.reproduce",
+    "self_augment": "coviews.comparison.self_augment",
     "self_randaugment": "coviews.comparison.self_randaugment",
     "to_tensors": "coviews.encoders.pixels",
 }
@@ -135,10 +139,12 @@ __all__ = [
     "make_view_groups",
     "make_views",
     "neighbours",
+    "population_augment",
     "pretrain",
     "read_family",
     "reproduce",
     "search",
+    "self_augment",
     "self_randaugment",
     "space",
     "to_tensors",

@@ -35,11 +35,20 @@ from coviews.comparison.workers import Workers
 from coviews.data.request import ImageRequest
 from coviews.data.stream import open_stream
 from coviews.methods.viewmaker import Viewmaker
+from coviews.policies.listed import ListedPolicy, ListedStep
+from coviews.policies.named import named_source
+from coviews.policies.schedule import Schedule, ScheduledOperation, Stage
 from coviews.runs.settings_file import read_settings, settings_yaml
 from coviews.training.pair_losses import PairLosses
 from small_runs import BY_TABLE, SMALL, trust_young_encoders
 
 DATA = "shapes:32"
+LISTED = ListedPolicy(
+    ((ListedStep("Rotate", 0.5, 0.2), ListedStep("Contrast", 1.0, 1.0)), (ListedStep("Invert", 0.1, 0.0),))
+)
+SCHEDULE = Schedule(
+    tuple(Stage(i + 1, (ScheduledOperation("Solarize", 5, i), ScheduledOperation("Cutout", 9, 9))) for i in (0, 1))
+)
 RUN = SMALL.replaced(
     data=DATA, epochs=2, batch_size=16, warmup_epochs=1, knn_every=1, threads=1, search=BY_TABLE, precision="32-true"
 )
@@ -161,6 +170,14 @@ def _policy_of(examples: Path, run: str) -> Callable[[Path], None]:
 def _untrained_policy(folder: Path) -> None:
     policy = coviews.Policy.untrained(coviews.space("autoaugment"), np.random.default_rng(0), kind="coviews")
     policy.save(folder / "policy.safetensors")
+
+
+def _json_policy(policy: ListedPolicy | Schedule) -> Callable[[Path], None]:
+    return lambda folder: policy.save(folder / "policy.json", {"search": "example", "scores": [0.5, 0.25]})
+
+
+def _draw_json_policy(folder: Path) -> object:
+    return named_source(str(folder / "policy.json")).sample(4, np.random.default_rng(0)).texts()
 
 
 def _encoder(examples: Path) -> Callable[[Path], None]:
@@ -436,11 +453,14 @@ def formats(examples: Path) -> dict[str, Format]:
     """All formats; `examples` is a folder for the runs that they need."""
     policy_calls = {"load": _load_policy, "preview": _preview(views="policy.safetensors")}
     policy = {"policy.safetensors": "safetensors"}
+    json_policy_calls = {"draw": _draw_json_policy, "preview": _preview(views="policy.json")}
     run_calls = {"report": _report, "embed": _embed("run"), "resume": _resume}
     return {
         "policy": Format(_untrained_policy, policy, policy_calls),
         "table-policy": Format(_policy_of(examples, "run"), policy, policy_calls),
         "placed-policy": Format(_policy_of(examples, "other"), policy, policy_calls),
+        "listed-policy": Format(_json_policy(LISTED), {"policy.json": "json"}, json_policy_calls),
+        "schedule": Format(_json_policy(SCHEDULE), {"policy.json": "json"}, json_policy_calls),
         "policy-of-run": Format(
             _run(examples), {"run/policies/0002.safetensors": "safetensors"}, {"report": _report, "resume": _resume}
         ),

@@ -17,6 +17,7 @@ SYSTEMS = {
     "autoaugment as a prior": TINY.replaced(
         views="coviews", epochs=3, space=None, search=dataclasses.replace(BY_TABLE, prior="autoaugment:cifar10")
     ),
+    "fast autoaugment": TINY.replaced(views="fast-autoaugment:imagenet", space=None),
     "viewmaker": TINY.replaced(views="viewmaker", space=None, precision="bf16-mixed"),
     "viewmaker of crops": TINY.replaced(
         views="viewmaker", space=None, viewmaker_source="cropflip", views_local=1, local_size=8, precision="bf16-mixed"

@@ -54,7 +54,8 @@ MAIN: dict[str, dict[str, str]] = {
     },
     "preview": {
         "--views": "How views are made: recipe, random, uniform, randaugment, trivialaugment, simclr, "
-        "autoaugment:cifar10 (or svhn, imagenet), a file, or a line such as 'crop small, mirror'.",
+        "autoaugment:cifar10 (or svhn, imagenet), fast-autoaugment:cifar10 (the same), a file, or a line such as "
+        "'crop small, mirror'.",
         "--out": "The picture to write.",
         "--rows": "How many images to show.",
         "--pairs": "How many pairs of views to show for each image.",

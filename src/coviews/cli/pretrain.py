@@ -1,15 +1,18 @@
 """`coviews pretrain`."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from coviews.cli.settings import MethodName, SearchName, starting_settings
-from coviews.console.options import Data, Int
+from coviews.console.options import Data, Int, Text
 from coviews.errors import CoviewsError
 from coviews.runs.settings import PretrainSettings
-from coviews.runs.view_names import CHOOSE, CHOSEN_FIRST, SELF_RANDAUGMENT
+from coviews.runs.view_names import CHOOSE, CHOSEN_FIRST, POPULATION, SELF_AUGMENT, SELF_RANDAUGMENT
+
+_WITH_PILOTS = (SELF_RANDAUGMENT, SELF_AUGMENT, POPULATION)
 
 
 def pretrain_command(
@@ -26,6 +29,7 @@ def pretrain_command(
     labels: Data = None,
     budget: str = "30m",
     pilot_epochs: Int = None,
+    pilot_score: Text = None,
 ) -> None:
     """Train an encoder on images; no labels are needed.
 
@@ -42,16 +46,21 @@ def pretrain_command(
         progress: Show the progress.
         labels: A few labelled images, for --views choose: as for coviews choose.
         budget: The time that --views choose may take, such as 90s, 30m or 2h.
-        pilot_epochs: Epochs of each pilot of --views selfrandaugment; by default a tenth of --epochs.
+        pilot_epochs: Epochs of each pilot of --views selfrandaugment, selfaugment or population; by default a tenth of
+            --epochs.
+        pilot_score: What the pilots of --views population are judged by: rotation (the default, without labels) or knn.
     """
     if auto_resume:
         resume = _run_to_continue(settings, resume, overwrite)
     if labels is not None and (settings.views != CHOOSE or resume is not None):
         raise CoviewsError("--labels goes with --views choose: training itself needs none")
-    if pilot_epochs is not None and (settings.views != SELF_RANDAUGMENT or pilot_epochs < 1):
-        raise CoviewsError("--pilot-epochs, a number from 1, goes with --views selfrandaugment")
+    if pilot_epochs is not None and (settings.views not in _WITH_PILOTS or pilot_epochs < 1):
+        raise CoviewsError(f"--pilot-epochs, a number from 1, goes with --views {' or '.join(_WITH_PILOTS)}")
+    if pilot_score is not None and settings.views != POPULATION:
+        raise CoviewsError("--pilot-score goes with --views population")
     if settings.views in CHOSEN_FIRST and resume is None:
-        settings = _with_chosen_views(settings, labels, budget, pilot_epochs, overwrite, progress)
+        pilots = {"epochs": pilot_epochs, **({"score": pilot_score} if pilot_score else {})}
+        settings = _with_chosen_views(settings, labels, budget, pilots, overwrite, progress)
     from coviews.training.pretrain import pretrain as train
 
     train(settings=settings, resume=resume, overwrite=overwrite, progress=progress)
@@ -74,12 +83,14 @@ def _with_chosen_views(
     settings: PretrainSettings,
     labels: str | None,
     budget: str,
-    pilot_epochs: int | None,
+    pilots: dict[str, Any],
     overwrite: bool,
     progress: bool,
 ) -> PretrainSettings:
     """The settings with views that are chosen first, in the run's folder."""
     from coviews.choosing.choose import choose
+    from coviews.comparison.population import population_augment
+    from coviews.comparison.self_augment import self_augment
     from coviews.comparison.self_randaugment import self_randaugment
     from coviews.runs.folder import CHOICE
     from coviews.training.lifecycle import default_folder
@@ -88,8 +99,11 @@ def _with_chosen_views(
     out = s.out or default_folder(s)
     if (out / "config.yaml").exists() and not overwrite:
         raise CoviewsError(f"{out} holds a run: continue it with --resume {out}, choose another --out, or --overwrite")
-    if s.views == SELF_RANDAUGMENT:
-        found = self_randaugment(s, out / CHOICE, epochs=pilot_epochs, progress=progress)
+    if s.views in _WITH_PILOTS:
+        searches: dict[str, Callable[..., Any]] = {
+            SELF_RANDAUGMENT: self_randaugment, SELF_AUGMENT: self_augment, POPULATION: population_augment
+        }  # fmt: skip
+        found = searches[s.views](s, out / CHOICE, progress=progress, **pilots)
         print(found.sentence)
         return found.settings.replaced(out=out)
     choice = choose(

@@ -78,8 +78,8 @@ def preview_command(
     Args:
         data: A folder of images, an image file, or 'shapes' (built in; 'shapes:2000' for as many).
         views: How views are made: a family of views (recipe, cropflip, a line such as 'crop small, mirror, light', or
-            its file, .yaml), random, uniform, randaugment, trivialaugment, autoaugment:cifar10 (or svhn, imagenet),
-            simclr, or the file of a learned policy (.safetensors).
+            its file, .yaml), random, uniform, randaugment, trivialaugment, autoaugment:cifar10 or
+            fast-autoaugment:cifar10 (or svhn, imagenet), simclr, or the file of a policy (.safetensors, .json).
         out: Where to write the picture; its extension says which format. An older one is replaced.
         rows: How many images to show.
         pairs: How many pairs of views to show of each.

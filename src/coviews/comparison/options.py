@@ -21,7 +21,7 @@ class CompareOptions:
 
     views: Text = None
     """The view sources, with commas between them: those of pretrain, randaugment:15 for RandAugment with the magnitude
-    15, coviews:table and coviews:ppo for learned ones by that search, or files of learned policies. By default simclr,
+    15, coviews:table and coviews:ppo for learned ones by that search, or files of policies. By default simclr,
     random, uniform, randaugment, hardviews, indepviews and coviews, or none where there are variants."""
     variants: MaybePath = None
     """A YAML file of names, each with the settings in which it differs from the others."""

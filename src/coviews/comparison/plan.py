@@ -9,10 +9,11 @@ from typing import Any
 from coviews.boundary.yaml_text import read_yaml
 from coviews.errors import CoviewsError
 from coviews.policies.fixed import FIXED
+from coviews.policies.named import is_policy_file
 from coviews.policies.tilted import COOPERATIVE
 from coviews.runs.settings import FROM_PYTHON, PretrainSettings
 from coviews.runs.settings_file import changed_settings
-from coviews.runs.view_names import CHOOSE, CHOSEN_FIRST
+from coviews.runs.view_names import CHOOSE, CHOSEN_FIRST, SELF_RANDAUGMENT
 from coviews.searching.known import SEARCHES
 
 VIEWS = ("simclr", "random", "uniform", "randaugment", "hardviews", "indepviews", "coviews")
@@ -61,9 +62,9 @@ class Plan:
             if settings.stream:
                 raise CoviewsError("a comparison judges by all images: leave out --stream, or give a --subset instead")
             if settings.views in CHOSEN_FIRST:
-                first = {CHOOSE: "with coviews choose, and compare the file that it writes"}
-                how = first.get(settings.views, f"with coviews pretrain --views {settings.views}, and compare those")
-                raise CoviewsError(f"choose views first, {how}")
+                how = "choose" if settings.views == CHOOSE else f"pretrain --views {settings.views}"
+                those = "those" if settings.views == SELF_RANDAUGMENT else "the file that it writes"
+                raise CoviewsError(f"choose views first, with coviews {how}, and compare {those}")
 
     @property
     def jobs(self) -> list[Job]:
@@ -79,9 +80,9 @@ def view_variants(settings: PretrainSettings, views: Sequence[str]) -> dict[str,
     """A variant for each view source; `randaugment:15` has the magnitude 15, `coviews:ppo` is learned by ppo."""
     variants: dict[str, PretrainSettings] = {}
     for name in views:
-        if name in variants:
-            raise CoviewsError(f"{name} is named twice in --views")
-        called = Path(name).stem if name.endswith((".safetensors", ".yaml", ".yml")) else name
+        called = Path(name).stem if is_policy_file(name) or name.endswith((".yaml", ".yml")) else name
+        if called in variants:
+            raise CoviewsError(f"{called} is named twice in --views")
         variants[called] = changed_settings(settings, _changes(name))
     return variants
 

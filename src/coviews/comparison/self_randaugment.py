@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coviews.comparison.compare import carry_out, failure, protocol
+from coviews.comparison.pilot_folder import pilot_settings
 from coviews.comparison.plan import Plan
 from coviews.errors import CoviewsError
 from coviews.runs.settings import PretrainSettings
 
 STEPS, MAGNITUDES = (1, 2, 3), (3, 9, 15)
-SHARE = 10  # pilots have so many times fewer epochs than the training
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,7 @@ def self_randaugment(
     grid = [(n, m) for n in steps for m in magnitudes]
     if len(set(grid)) < 2:
         raise CoviewsError("SelfRandAugment needs two different pairs of operations and magnitude to choose from")
-    shared = settings.replaced(
-        views="randaugment", epochs=epochs or max(1, settings.epochs // SHARE), knn_every=0, report=False,
-        tensorboard=False, wandb=False, trackio=False, out=None,
-    )  # fmt: skip
+    shared = pilot_settings(settings, "randaugment", epochs)
     variants = {f"N={n} M={m}": shared.replaced(randaugment_steps=n, magnitude=m) for n, m in grid}
     plan = Plan(variants, (settings.seed,), {**protocol(None, False), "baselines": False})
     comparison = carry_out(plan, Path(out), jobs=jobs, progress=progress)

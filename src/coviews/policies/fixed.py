@@ -14,6 +14,7 @@ from coviews.ops.operations import PixelType
 from coviews.ops.space import FINE, STANDARD, Space, has_bins, space
 from coviews.policies.factors import FamilySource, family
 from coviews.policies.files import Steps, Views
+from coviews.policies.listed import FastAutoAugment
 from coviews.policies.published import AutoAugment
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
@@ -130,6 +131,21 @@ def _autoaugment_imagenet(views: int = 2) -> ViewSource:
     return AutoAugment("imagenet", views)
 
 
+def _fast_autoaugment_cifar10(views: int = 2) -> ViewSource:
+    """The policy that Fast AutoAugment's authors published for CIFAR-10: one of 493 pairs of operations."""
+    return FastAutoAugment("cifar10", views)
+
+
+def _fast_autoaugment_svhn(views: int = 2) -> ViewSource:
+    """The same for SVHN: 497 pairs."""
+    return FastAutoAugment("svhn", views)
+
+
+def _fast_autoaugment_imagenet(views: int = 2) -> ViewSource:
+    """The same for ImageNet: 498 pairs."""
+    return FastAutoAugment("imagenet", views)
+
+
 def _simclr(views: int = 2, jitter: float = 0.8, grey: float = 0.2) -> ViewSource:
     """The hand-tuned recipe: with probability 0.8 colour jitter (four changes in any order), with 0.2 grey."""
     return SimCLRRecipe(views, jitter, grey)
@@ -143,6 +159,9 @@ FIXED: dict[str, Callable[..., ViewSource]] = {
     "autoaugment:cifar10": _autoaugment_cifar10,
     "autoaugment:svhn": _autoaugment_svhn,
     "autoaugment:imagenet": _autoaugment_imagenet,
+    "fast-autoaugment:cifar10": _fast_autoaugment_cifar10,
+    "fast-autoaugment:svhn": _fast_autoaugment_svhn,
+    "fast-autoaugment:imagenet": _fast_autoaugment_imagenet,
     "simclr": _simclr,
 }
 
@@ -223,9 +242,10 @@ def _check_option(name: str, value: object) -> None:
 # ------------------------------------------------------------------------- as plain JSON, without their space
 
 _KINDS: dict[str, type] = {
-    "uniform": Uniform, "binned": Binned, "autoaugment": AutoAugment, "simclr": SimCLRRecipe
+    "uniform": Uniform, "binned": Binned, "autoaugment": AutoAugment, "fast-autoaugment": FastAutoAugment,
+    "simclr": SimCLRRecipe,
 }  # fmt: skip
-_LEVELS = {"binned": 61, "autoaugment": 19}  # of the space that a kind needs
+_LEVELS = {"binned": 61, "autoaugment": 19, "fast-autoaugment": FINE}  # of the space that a kind needs
 _FAMILY = "family"
 _DRAWN = 256  # subpolicies that show which operations a source draws
 

@@ -149,6 +149,8 @@ def load_policy(path: str | Path) -> AnyPolicy:
     """Read a policy file of any kind; nothing in the file is executed."""
     if str(path).endswith((".yaml", ".yml")):
         raise CoviewsError(f"{path} is the file of a family of views, not of a policy: coviews.read_family reads it")
+    if str(path).endswith(".json"):
+        raise CoviewsError(f"{path} is no policy with weights: coviews.policies.named.policy_source reads it")
     with open_weights(path, "policy file") as weights:
         kind = weights.description(_Kind)
         weights.check_format(FORMAT if kind.crops is None else FORMAT_WITH_CROPS)

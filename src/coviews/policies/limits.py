@@ -19,7 +19,9 @@ from coviews.ops.plan import Plan, Size
 from coviews.ops.space import Space
 from coviews.policies.factors import FACTORS, Family, FamilySource, locked, with_locks
 from coviews.policies.fixed import Binned, SimCLRRecipe, Uniform
+from coviews.policies.listed import FastAutoAugment, ListedPolicy
 from coviews.policies.published import AutoAugment
+from coviews.policies.schedule import Schedule
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
 # the choices of a placement that belong to a factor, and the value of each that changes nothing
@@ -80,10 +82,10 @@ class Limits:
             return source
         if isinstance(source, FamilySource):
             return replace(source, family=with_locks(source.family, self.locks), space=self.space(source.space))
-        if isinstance(source, Uniform | SimCLRRecipe):
+        if isinstance(source, Uniform | SimCLRRecipe | Schedule):
             limited: Any = replace(source, space=self.space(source.space))
-        elif isinstance(source, Binned | AutoAugment):
-            chosen = isinstance(source, AutoAugment) or source.magnitude is not None  # the magnitude is not drawn
+        elif isinstance(source, Binned | AutoAugment | FastAutoAugment | ListedPolicy):
+            chosen = not isinstance(source, Binned) or source.magnitude is not None  # the magnitude is not drawn
             limited = replace(source, space=self.space(source.space, clip=chosen))
         else:
             limited = Limited(source, self)

@@ -22,6 +22,7 @@ from coviews.pictures.drawing import as_picture
 from coviews.pictures.view_sheet import view_steps
 from coviews.policies.factors import views_title
 from coviews.policies.fixed import fitted_source
+from coviews.policies.named import is_policy_file
 from coviews.policies.queue import PolicyQueue
 from coviews.policies.subpolicy import ViewSource
 from coviews.report.record import RunRecord, number
@@ -190,8 +191,9 @@ def _sources(run: RunRecord, settings: PretrainSettings, images: ImageSet) -> di
             return {f"{settings.search.first_source} views of the warm-up": first}
         shown = sorted({epochs[0], epochs[len(epochs) // 2], epochs[-1]})
         return {f"policy of epoch {epoch}": run.policies[epoch] for epoch in shown}
-    if settings.views.endswith(".safetensors"):
-        return {"views of the policy that was given": settings.named_source(settings.views)}
+    if is_policy_file(settings.views):
+        given = fitted_source(settings.named_source(settings.views), channels, pixels)
+        return {"views of the policy that was given": given}
     name = settings.base_views
     source = fitted_source(settings.named_source(name), channels, pixels)
     more = {"hardviews": ", of which hardviews chooses", "viewmaker": ", changed by the viewmaker"}

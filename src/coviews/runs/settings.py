@@ -22,8 +22,9 @@ from coviews.ops.placement import Placement
 from coviews.ops.space import STANDARD, standard_space
 from coviews.policies.factors import OPERATIONS, Family, with_locks
 from coviews.policies.fixed import FIXED, ViewSourceKeywords, source_space, takes_option, view_source
-from coviews.policies.learned import COOPERATIVE, load_policy
+from coviews.policies.learned import COOPERATIVE
 from coviews.policies.limits import Limits, view_limits
+from coviews.policies.named import is_policy_file, policy_source
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.leaves import OF_THE_MACHINE, changed_leaves, differing_leaves
 from coviews.runs.settings_checks import OPTIMIZERS, check_choices, check_limits, check_names, check_numbers
@@ -100,9 +101,10 @@ class PretrainSettings:
 
     views: str = DEFAULT_VIEWS
     """How views are made: a family (recipe, recipe-keep, cropflip, a line such as 'crop small, mirror, light', or the
-    .yaml file of coviews choose), choose or selfrandaugment (find views first), coviews or indepviews (learned),
-    hardviews, random, uniform, randaugment, trivialaugment, autoaugment:cifar10 (or svhn, imagenet), simclr, viewmaker
-    (learned perturbations), or the file of a learned policy (.safetensors)."""
+    .yaml file of coviews choose), choose, selfrandaugment, selfaugment or population (find views first), coviews or
+    indepviews (learned), hardviews, random, uniform, randaugment, trivialaugment, autoaugment:cifar10 (or svhn,
+    imagenet), fast-autoaugment:cifar10 (or svhn, imagenet), simclr, viewmaker (learned perturbations), or the file of a
+    policy (.safetensors, .json)."""
     magnitude: int = 9
     """RandAugment's, 0 to 30."""
     randaugment_steps: int = 2
@@ -289,7 +291,7 @@ class PretrainSettings:
     @property
     def family(self) -> Family | None:
         """The family of the views, or of those that others are chosen from or depart from, if there is one."""
-        if self.base_views in VIEWS or self.base_views.endswith(".safetensors"):
+        if self.base_views in VIEWS or is_policy_file(self.base_views):
             return None
         return with_locks(view_family(self.base_views), self.limits.locks)
 
@@ -342,8 +344,8 @@ class PretrainSettings:
 
         A fixed one has these settings' operations, steps and strength where it has a choice of them.
         """
-        if name.endswith(".safetensors"):
-            return self.limits.source(load_policy(name))
+        if is_policy_file(name):
+            return self.limits.source(policy_source(name, options.get("views", 2)))
         if name not in FIXED:
             return self.limits.source(view_family(name).source(options.get("views", 2)))
         if takes_option(name, "space_name"):

@@ -15,6 +15,7 @@ from coviews.ops.view_settings import OUTSIDE
 from coviews.policies.factors import FAMILIES, is_family, named_family
 from coviews.policies.files import MOST_STEPS
 from coviews.policies.fixed import FIXED, takes_option
+from coviews.policies.named import PLAIN, is_policy_file
 from coviews.runs.view_names import CHOSEN_FIRST
 from coviews.searching.known import SEARCHES
 from coviews.searching.settings import SearchSettings
@@ -129,7 +130,8 @@ def _check_views(settings: "PretrainSettings") -> None:
     if settings.view_count < 2:
         raise CoviewsError("there must be two views of each image or more: raise --views-global or --views-local")
     pairs_only = settings.learns_views or settings.views == "hardviews"
-    if pairs_only or (settings.base_views not in FIXED and settings.family is None):
+    base = settings.base_views
+    if pairs_only or (base not in FIXED and settings.family is None and not base.endswith(PLAIN)):
         learned = "hardviews chooses" if settings.views == "hardviews" else "learned views are"
         raise CoviewsError(
             f"{learned} pairs: use --views {', '.join(FIXED)}, or leave out --views-global and --views-local"
@@ -150,7 +152,7 @@ def check_limits(settings: "PretrainSettings", placement: Iterable[str]) -> None
     limits.check(settings.views, settings.family, {name: getattr(settings, name) for name in placement})
     if settings.views_local and limits.locks.get("crop") is False:
         raise CoviewsError("local views are parts of the image, which --matters excludes: leave out --views-local")
-    if not settings.views.endswith(".safetensors"):
+    if not is_policy_file(settings.views):
         source = settings.first_source() if settings.learns_views else settings.named_source(settings.base_views)
         limits.check_family(source, settings.placement)
 

@@ -85,13 +85,13 @@ def pretrain(
             raise
 
 
-def train(t: Training) -> None:
-    """The algorithm, from wherever the training is to its end."""
-    s = t.settings
+def train(t: Training, until: int | None = None) -> None:
+    """The algorithm, from wherever the training is to its end, or to that of the epoch `until`."""
+    s, last = t.settings, t.settings.epochs if until is None else until
     t.clock()
     if s.knn_every and t.epoch == 1 and t.step == 0 and not t.quality:
         measure_quality(t, 0)
-    while t.epoch <= s.epochs:
+    while t.epoch <= last:
         if t.search is not None and s.searches_at(t.epoch) and t.searched < t.epoch:
             search_policy(t, t.search)
         train_epoch(t)
@@ -99,7 +99,7 @@ def train(t: Training) -> None:
             measure_quality(t, t.epoch)
         keep = t.epoch if s.keep_every and t.epoch % s.keep_every == 0 else None
         t.epoch, t.step, t.total = t.epoch + 1, 0, 0.0
-        if t.ranks.any(t.save_due) or keep or t.epoch > s.epochs:
+        if t.ranks.any(t.save_due) or keep or t.epoch > last:
             t.save(keep)
         t.stop_if_asked()
 

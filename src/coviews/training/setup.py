@@ -29,7 +29,7 @@ from coviews.policies.subpolicy import ViewSource
 from coviews.runs.folder import Run
 from coviews.runs.presets import PRESETS
 from coviews.runs.settings import AUTO, FROM_PYTHON, PretrainSettings
-from coviews.runs.view_names import CHOOSE, CHOSEN_FIRST, VIEWS
+from coviews.runs.view_names import CHOSEN_FIRST, VIEWS
 from coviews.training.precision import with_precision
 
 if TYPE_CHECKING:
@@ -54,9 +54,7 @@ def final_settings(
     if resume is None:
         new = (settings or (PRESETS["demo"] if demo else PretrainSettings())).replaced(**changes)
         if new.views in CHOSEN_FIRST:
-            first = {CHOOSE: "coviews.choose(data) first, and give its file as views"}
-            how = first.get(new.views, "coviews.self_randaugment(settings, out) first, and train with its settings")
-            raise CoviewsError(f"views={new.views!r} is for the command line: call {how}")
+            raise CoviewsError(f"views={new.views!r} is for the command line: call {CHOSEN_FIRST[new.views]}")
         return for_this_machine(new)
     before = Run.open(resume, writes=False).settings
     now = (settings or before).replaced(**changes, out=resume)

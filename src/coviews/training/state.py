@@ -24,6 +24,7 @@ from coviews.ops.view_settings import ViewSettings, outside_colour
 from coviews.policies.fixed import fitted_source, operations_left_out
 from coviews.policies.learned import AnyPolicy, load_policy
 from coviews.policies.queue import PolicyQueue
+from coviews.policies.schedule import Schedule
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.folder import Run
 from coviews.runs.settings import PretrainSettings
@@ -152,6 +153,8 @@ class Training:
         """What makes the views now."""
         if self.hard_views is not None:
             return self.hard_views.source(self.first_source)
+        if isinstance(self.first_source, Schedule):
+            return self.first_source.at((self.epoch - 1) / self.settings.epochs)
         return self.queue if len(self.queue) else self.first_source
 
     def start_epoch(self) -> None:

@@ -69,7 +69,7 @@ class Views:
 
     Args:
         source: a view source, a family of views, or what `pretrain --views` takes: a name such as `recipe` or
-            `uniform`, a line of factors, the file of a policy (.safetensors) or of a family (.yaml).
+            `uniform`, a line of factors, the file of a policy (.safetensors, .json) or of a family (.yaml).
         size: the side of the views in pixels, or height and width; by default that of the image.
         placement: how views are cropped, flipped and turned; by default as the family says.
         mean: of each channel in 0..1, for the normalisation, and as the colour of cutouts.
