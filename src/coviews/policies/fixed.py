@@ -14,6 +14,7 @@ from coviews.ops.operations import PixelType
 from coviews.ops.space import FINE, STANDARD, Space, has_bins, space
 from coviews.policies.factors import FamilySource, family
 from coviews.policies.files import Steps, Views
+from coviews.policies.infomin import InfoMin
 from coviews.policies.published import AutoAugment
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
@@ -135,6 +136,14 @@ def _simclr(views: int = 2, jitter: float = 0.8, grey: float = 0.2) -> ViewSourc
     return SimCLRRecipe(views, jitter, grey)
 
 
+def _infomin(views: int = 2) -> ViewSource:
+    """InfoMin's hand-made augmentation: strong colour jitter, blur, two strong operations of RandAugment, grey.
+
+    Their probabilities are 0.8, 0.5, 0.5 each and 0.2.
+    """
+    return InfoMin(views)
+
+
 FIXED: dict[str, Callable[..., ViewSource]] = {
     "random": _random,
     "uniform": _uniform,
@@ -144,6 +153,7 @@ FIXED: dict[str, Callable[..., ViewSource]] = {
     "autoaugment:svhn": _autoaugment_svhn,
     "autoaugment:imagenet": _autoaugment_imagenet,
     "simclr": _simclr,
+    "infomin": _infomin,
 }
 
 
@@ -223,7 +233,7 @@ def _check_option(name: str, value: object) -> None:
 # ------------------------------------------------------------------------- as plain JSON, without their space
 
 _KINDS: dict[str, type] = {
-    "uniform": Uniform, "binned": Binned, "autoaugment": AutoAugment, "simclr": SimCLRRecipe
+    "uniform": Uniform, "binned": Binned, "autoaugment": AutoAugment, "simclr": SimCLRRecipe, "infomin": InfoMin
 }  # fmt: skip
 _LEVELS = {"binned": 61, "autoaugment": 19}  # of the space that a kind needs
 _FAMILY = "family"

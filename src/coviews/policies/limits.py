@@ -19,6 +19,7 @@ from coviews.ops.plan import Plan, Size
 from coviews.ops.space import Space
 from coviews.policies.factors import FACTORS, Family, FamilySource, locked, with_locks
 from coviews.policies.fixed import Binned, SimCLRRecipe, Uniform
+from coviews.policies.infomin import InfoMin
 from coviews.policies.published import AutoAugment
 from coviews.policies.subpolicy import Subpolicies, ViewSource
 
@@ -82,8 +83,8 @@ class Limits:
             return replace(source, family=with_locks(source.family, self.locks), space=self.space(source.space))
         if isinstance(source, Uniform | SimCLRRecipe):
             limited: Any = replace(source, space=self.space(source.space))
-        elif isinstance(source, Binned | AutoAugment):
-            chosen = isinstance(source, AutoAugment) or source.magnitude is not None  # the magnitude is not drawn
+        elif isinstance(source, Binned | AutoAugment | InfoMin):
+            chosen = not isinstance(source, Binned) or source.magnitude is not None  # the magnitude is not drawn
             limited = replace(source, space=self.space(source.space, clip=chosen))
         else:
             limited = Limited(source, self)
