@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from coviews.features.feature_options import EmbedOptions, NeighboursOptions
     from coviews.features.neighbours import Neighbours, neighbours
     from coviews.methods.losses import info_nce
-    from coviews.methods.viewmaker import load_viewmaker
+    from coviews.methods.view_networks import load_viewmaker
     from coviews.ops.images import channel_statistics
     from coviews.runs.settings import PretrainSettings
     from coviews.training.check import Check, check
@@ -75,7 +75,7 @@ _LATE = {
     "export": "coviews.encoders.export",
     "info_nce": "coviews.methods.losses",
     "load_encoder": "coviews.encoders.file",
-    "load_viewmaker": "coviews.methods.viewmaker",
+    "load_viewmaker": "coviews.methods.view_networks",
     "make_encoder": "coviews.encoders.architectures",
     "neighbours": "coviews.features.neighbours",
     "pretrain": "coviews.training.pretrain",

@@ -8,7 +8,7 @@ from coviews.policies.fixed import FIXED, ViewSourceKeywords, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.subpolicy import ViewSource
 
-IN_TRAINING = ("hardviews", "viewmaker", *COOPERATIVE)  # they need the encoder that is being trained
+IN_TRAINING = ("hardviews", "viewmaker", "infomin-flow", *COOPERATIVE)  # they need the encoder that is being trained
 
 
 def named_source(text: str, **options: Unpack[ViewSourceKeywords]) -> ViewSource:

@@ -101,8 +101,8 @@ class PretrainSettings:
     views: str = DEFAULT_VIEWS
     """How views are made: a family (recipe, recipe-keep, cropflip, a line such as 'crop small, mirror, light', or the
     .yaml file of coviews choose), choose or selfrandaugment (find views first), coviews or indepviews (learned),
-    hardviews, random, uniform, randaugment, trivialaugment, autoaugment:cifar10 (or svhn, imagenet), simclr, viewmaker
-    (learned perturbations), or the file of a learned policy (.safetensors)."""
+    hardviews, random, uniform, randaugment, trivialaugment, autoaugment:cifar10 (or svhn, imagenet), simclr, infomin,
+    viewmaker (learned perturbations), infomin-flow (learned channels), or the file of a policy (.safetensors)."""
     magnitude: int = 9
     """RandAugment's, 0 to 30."""
     randaugment_steps: int = 2
@@ -116,11 +116,11 @@ class PretrainSettings:
     hard_scale: float = 1.0
     """The share of their resolution at which views are compared by the encoder, such as 0.5: a quarter of its work."""
     viewmaker_source: str = "crop whole"
-    """viewmaker changes views of this source, named as for --hard-source; by default whole images."""
+    """viewmaker and infomin-flow change views of this source, as for --hard-source; by default whole images."""
     viewmaker_budget: float = BUDGET
     """How much viewmaker changes a value of an image on average, at most, as a share of its range."""
     viewmaker_lr: float = 1e-3
-    """The learning rate of the viewmaker's network, by Adam; 0 for one that does not learn."""
+    """The learning rate of the network of viewmaker or infomin-flow, by Adam; 0 for one that does not learn."""
     crop: Text = None
     """How views are cropped: random, joint (the areas of the two crops differ more) or none; by default as --views."""
     crop_area: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH")] = None

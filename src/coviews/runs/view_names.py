@@ -8,7 +8,8 @@ from coviews.policies.named import IN_TRAINING
 VIEWS = (*FIXED, *IN_TRAINING)
 DEFAULT_VIEWS = "recipe-keep"  # the best on average without labels, see docs/results.md
 CHOOSE, SELF_RANDAUGMENT = CHOSEN_FIRST = ("choose", "selfrandaugment")  # by `coviews pretrain`, before it trains
-MADE_FROM = {"hardviews": "hard_source", "viewmaker": "viewmaker_source"}  # the settings that name what they change
+# the settings that name what they change
+MADE_FROM = {"hardviews": "hard_source", "viewmaker": "viewmaker_source", "infomin-flow": "viewmaker_source"}
 
 
 def check_view_name(name: str) -> None:

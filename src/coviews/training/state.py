@@ -18,6 +18,7 @@ from coviews.data.stream import Stream
 from coviews.encoders.method import build_method
 from coviews.errors import CoviewsError
 from coviews.methods.method import Losses, Method
+from coviews.methods.view_networks import VIEW_NETWORKS
 from coviews.ops.plan import Plan
 from coviews.ops.space import space
 from coviews.ops.view_settings import ViewSettings, outside_colour
@@ -109,8 +110,8 @@ class Training:
         self.ranks = Ranks(fabric, self.bare)
         if self.ranks.any(self.ranks.same(settings.precision) != settings.precision):
             raise CoviewsError("the machines of this run would choose different precisions: give --precision 32-true")
-        adds = settings.views == "viewmaker"
-        self.viewmaking = Viewmaking(settings, channels, self.views, fabric) if adds else None
+        changes = settings.views in VIEW_NETWORKS
+        self.viewmaking = Viewmaking(settings, channels, self.views, fabric) if changes else None
 
         self.queue = PolicyQueue(settings.queue_size, settings.queue_p)
         self.left_out = operations_left_out(given_source, self.first_source)
@@ -162,7 +163,7 @@ class Training:
             self.hard_views.before_epoch()
 
     def harder(self, views: list[Tensor], plan: Plan) -> tuple[list[Tensor], Plan]:
-        """What is trained on: the views, the hardest pair of each image, or the views as the viewmaker changes them."""
+        """What is trained on: the views, the hardest pair of each image, or the views as a network changes them."""
         if self.hard_views is not None:
             return self.hard_views.pair(views, plan)
         return (views if self.viewmaking is None else self.viewmaking.views(views)), plan
