@@ -44,7 +44,7 @@ if __name__ == "__main__":
         method=method,
         **({"bank": 128} if method == "moco" else {}),
         views=views,
-        keep=0.0 if views == "coviews" else 5.0,
+        keep=0.0 if views in ("coviews", "infomin-flow") else 5.0,
         **({} if views == "coviews" else {"batch_size": 16, "accumulate": 3}),
         devices=devices,
         out=run,

@@ -106,7 +106,7 @@ def test_a_file_gives_the_same_flow(tmp_path):
 
 
 def test_wrong_choices_are_named():
-    with pytest.raises(CoviewsError, match="images of one channel have none"):
+    with pytest.raises(CoviewsError, match="needs images of two channels or more"):
         InfoMinFlow(1)
     with pytest.raises(CoviewsError, match="--views infomin-flow works with --precision 32-true"):
         coviews.PretrainSettings(views="infomin-flow", precision="16-mixed")

@@ -42,7 +42,7 @@ class InfoMinFlow(ViewNetwork):
     def __init__(self, channels: int, *, width: int = WIDTH, blocks: int = BLOCKS) -> None:
         super().__init__()
         if channels < 2:
-            raise CoviewsError("--views infomin-flow shares channels out among views: images of one channel have none")
+            raise CoviewsError("--views infomin-flow needs images of two channels or more: use other --views")
         self.channels, self.width, self.blocks = channels, width, blocks
         self.kept = max(1, channels // 2)  # by first views: of three channels one, as in the paper
         self.turns = nn.Parameter(torch.zeros(blocks, channels, channels))  # by which channels turn into each other
