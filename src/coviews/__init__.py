@@ -9,6 +9,7 @@ from coviews.ops.engine import apply_op, make_view_groups, make_views
 from coviews.ops.operations import OPS
 from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan
+from coviews.ops.python_operations import register_operation
 from coviews.ops.space import Space, space
 from coviews.ops.view_settings import ViewSettings
 from coviews.policies.factors import Family, read_family
@@ -137,6 +138,7 @@ __all__ = [
     "neighbours",
     "pretrain",
     "read_family",
+    "register_operation",
     "reproduce",
     "search",
     "self_randaugment",

@@ -4,7 +4,7 @@ An operation of your own is one kernel (see kernels/__init__.py) and one row:
 
     OPS["Halve"] = Op("Halve", halve, lambda value, height, width: (value,), 0.5, 1.0, neutral=1.0)
 
-From then on it is in the space `all`.
+From then on it is in the space `all`. A slower one in plain Python needs no kernel: see python_operations.py.
 """
 
 import inspect
@@ -38,6 +38,8 @@ class Op:
     needs_rgb: bool = False  # it mixes red, green and blue; images of one channel stay as they are
     eight_bits: bool = False  # it exists for uint8 images only
     optional: bool = False  # not in the space `all`
+    function: Callable[..., Any] | None = None  # in Python, instead of the kernel: see python_operations.py
+    random: bool = False  # the function draws random numbers
     table: Callable[..., None] | None = None  # like a kernel, but writes what becomes of each of 256 bytes, by channel
 
     @property
@@ -51,8 +53,9 @@ class Op:
 
     @property
     def effect(self) -> str:
-        """The first line of the docstring of `parameters`, or else of the kernel; v is the value."""
-        docs = (f.__doc__ for f in (self.parameters, self.kernel) if inspect.isfunction(f))
+        """The first line of the docstring of the function, of `parameters`, or else of the kernel; v is the value."""
+        functions = (self.parameters, self.kernel) if self.function is None else (self.function,)
+        docs = (f.__doc__ for f in functions if inspect.isfunction(f))
         return next((doc.strip().splitlines()[0].rstrip(".") for doc in docs if doc), "")
 
 

@@ -1,7 +1,7 @@
 """Spaces: which operations there are to draw from, and the value of each level of each."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,6 +49,15 @@ class Space:
             )
         object.__setattr__(self, "rows", tuple(OPS[op] for op in self.ops))
         object.__setattr__(self, "has_magnitude", np.array([row.magnitude for row in self.rows]))
+
+    @classmethod
+    def of(cls, name: str, ops: Sequence[str], levels: int = 11) -> "Space":
+        """A space of these operations and Identity, whose levels divide the range of each evenly."""
+        named = dict.fromkeys([*ops, "Identity"])
+        for op in named:
+            if op not in OPS:
+                raise unknown("operation", op, OPS)
+        return _even_levels(name, {op: (OPS[op].low, OPS[op].high) for op in named}, levels)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Space) and self.rows == other.rows and np.array_equal(self.values, other.values)
@@ -269,11 +278,16 @@ def _space(name: str, levels: int | None, table: tuple[tuple[str, Op], ...]) -> 
                 f"the space {name!r} has {binned.levels} levels: {bins} bins of either sign, not {levels}"
             )
         return binned
-    if levels is not None and not (isinstance(levels, int) and 2 <= levels <= MOST):
-        raise CoviewsError(f"a space needs 2 to {MOST} levels, not {levels!r}")
     if name not in _RANGES:
         raise unknown("space", name, SPACES)
-    ranges, last = _RANGES[name](), (levels or 11) - 1
+    return _even_levels(name, _RANGES[name](), 11 if levels is None else levels)
+
+
+def _even_levels(name: str, ranges: Ranges, levels: int) -> Space:
+    """A space whose levels divide the range of each operation evenly."""
+    if not (isinstance(levels, int) and 2 <= levels <= MOST):
+        raise CoviewsError(f"a space needs 2 to {MOST} levels, not {levels!r}")
+    last = levels - 1
     values = [[low + (high - low) * k / last for k in range(last + 1)] for low, high in ranges.values()]
     return Space(name, tuple(ranges), np.array(values))
 
