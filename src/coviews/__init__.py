@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from coviews.data.load import ImageSet, load_images
+from coviews.data.series import Series
 from coviews.errors import CoviewsError
 from coviews.ops.engine import apply_op, make_view_groups, make_views
 from coviews.ops.operations import OPS
@@ -113,6 +114,7 @@ __all__ = [
     "PretrainSettings",
     "Pretrained",
     "SearchStep",
+    "Series",
     "Space",
     "Subpolicies",
     "TableSettings",

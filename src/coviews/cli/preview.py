@@ -136,7 +136,7 @@ def preview_command(
         )
     shown, shown_note = shown_channels(show_channels, channels), shown_text(show_channels, channels)
     if space is None and views in ("random", "uniform"):
-        source = limits.source(_source(views, magnitude, standard_space(channels, pixels)))
+        source = limits.source(_source(views, magnitude, standard_space(channels, pixels, height)))
     if (views in FIXED or views in FAMILIES) and not has_colour(images):
         with contextlib.suppress(CoviewsError):  # nothing else would be left, or views are to change colours
             grey = view_limits(matters, ignores, forbid_colour(forbid), cap)

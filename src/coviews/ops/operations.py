@@ -145,6 +145,8 @@ def _blur(value: float, height: int, width: int) -> Parameters:
     return (reach, near, ((1 << 24) - (2 * reach + 1) * near) // 2)
 
 
+plain_value = _value  # for rows in other files
+
 _ROWS = (
     Op("ShearX", geometry.affine, _shear_x, -0.3, 0.3, 0.0, paper=True),
     Op("ShearY", geometry.affine, _shear_y, -0.3, 0.3, 0.0, paper=True),

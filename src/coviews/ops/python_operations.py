@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from coviews.errors import CoviewsError, one_line
 from coviews.ops.kernels import geometry
 from coviews.ops.kernels.layout import PLACE
-from coviews.ops.operations import OPS, Op
+from coviews.ops.operations import OPS, Op, plain_value
+from coviews.ops.series_operations import every_operation
 
 _KERNEL = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_ssize_t,
@@ -54,7 +55,7 @@ def register_operation(
     """
     if not isinstance(name, str) or not name.isalpha() or not name.isascii():
         raise CoviewsError(f"the name of an operation has letters only, such as Fade, not {name!r}")
-    same = next((row for row in OPS.values() if row.name.lower() == name.lower()), None)
+    same = next((row for row in every_operation().values() if row.name.lower() == name.lower()), None)
     if same is not None and (same.function is None or same.name != name):
         raise CoviewsError(f"there is an operation {same.name} already: choose another name")
     if not callable(function):
@@ -63,12 +64,8 @@ def register_operation(
     if not all(isinstance(n, int | float) and math.isfinite(n) for n in numbers) or low > high:
         raise CoviewsError(f"the operation {name} needs a range from low to high of finite numbers, not {numbers}")
     OPS[name] = Op(
-        name, geometry.identity, _value, float(low), float(high), neutral, unit, function=function, random=random
+        name, geometry.identity, plain_value, float(low), float(high), neutral, unit, function=function, random=random
     )
-
-
-def _value(value: float, height: int, width: int) -> tuple[float, ...]:
-    return (value,)
 
 
 def function_address(row: Op, dtype: np.dtype[Any]) -> int:

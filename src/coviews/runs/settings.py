@@ -93,7 +93,7 @@ class PretrainSettings:
     keep_what: str = "all"
     """What it predicts, with commas between: colour, crop, flip (turns too), other (rotations, blur, ...), or all."""
     encoder: str = "resnet18"
-    """resnet8 and resnet8x2 (small), any torchvision ResNet, or timm/NAME."""
+    """resnet8 and resnet8x2 (small), series8 (for series), any torchvision ResNet, or timm/NAME."""
     init_from: Text = None
     """Start from trained weights: the folder of a run, an encoder.safetensors, a state dict from elsewhere (.pt, .pth,
     .safetensors), or the name of the encoder for its published weights (with --download)."""
@@ -261,9 +261,11 @@ class PretrainSettings:
         default = min(10, max(1, self.epochs // 10), self.epochs - 1)
         return default if self.warmup_epochs is None else self.warmup_epochs
 
-    def for_images(self, channels: int, dtype: PixelType) -> "PretrainSettings":
-        """The same with the default space for such images, if no other space is chosen."""
-        name = standard_space(channels, dtype)
+    def for_images(self, channels: int, dtype: PixelType, height: int = 0) -> "PretrainSettings":
+        """The same with the default space for such images, if no other space is chosen; series are not mirrored."""
+        if height == 1 and self.flip is None:
+            return dataclasses.replace(self, flip=0.0).for_images(channels, dtype, height)
+        name = standard_space(channels, dtype, height)
         if self.space is not None or self.space_name == name or not self._takes_space:
             return self
         return dataclasses.replace(self, space=name)

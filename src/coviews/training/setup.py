@@ -23,6 +23,7 @@ from coviews.data.shown_channels import shown_channels
 from coviews.data.splits import can_judge
 from coviews.data.stream import SAMPLED, Stream, open_stream
 from coviews.errors import CoviewsError, one_line
+from coviews.ops.space import SERIES
 from coviews.policies.factors import FAMILIES
 from coviews.policies.limits import forbid_colour
 from coviews.policies.subpolicy import ViewSource
@@ -65,8 +66,10 @@ def final_settings(
             now = now.replaced(**{name: getattr(before, name)})
     if now.precision == AUTO:  # the machine that it began on has decided
         now = now.replaced(precision=before.precision)
-    if now.space is None and before.space == "channels":  # the default for its images
+    if now.space is None and before.space in ("channels", SERIES):  # the default for its images
         now = now.replaced(space=before.space)
+    if now.flip is None and before.space == SERIES:
+        now = now.replaced(flip=before.flip)
     for name, (old, new) in before.differences(now).items():
         if name == "epochs":
             if new > old:

@@ -79,7 +79,7 @@ class Training:
         pixels = self.images.images.dtype
         if not resumed:  # a run goes on as it began
             settings = without_colour(settings, self.images)
-        self.settings = settings = settings.for_images(channels, pixels)
+        self.settings = settings = settings.for_images(channels, pixels, height)
         given_source = first_source(settings)
         self.first_source = fitted_source(given_source, channels, pixels)
         self.views = ViewSettings.of(
