@@ -3,7 +3,7 @@
 Takes less than a minute on one core. The same from the command line, once the series are in a file:
 
     coviews pretrain series:signals.npz --encoder series8 --views uniform --epochs 20
-    coviews evaluate runs/...
+    coviews evaluate RUN
 """
 
 import numpy as np
@@ -43,11 +43,11 @@ for views in ("uniform", "coviews"):  # operations of series at random, and lear
         series,
         encoder="series8",
         views=views,
-        epochs=12,
+        epochs=8,
         batch_size=128,
         lr=0.12,
-        warmup_epochs=4,
-        knn_every=12,
+        warmup_epochs=3,
+        knn_every=8,
         report=False,
         tensorboard=False,
         out=f"runs/series-{views}",

@@ -1,6 +1,7 @@
 """Series as data: images of one row, of any length, from files and from memory, and a run on them."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,6 +81,17 @@ def test_a_run_on_series_stopped_and_resumed(file, tmp_path):
     code = (tmp_path / "small_resnet.py").read_text()
     assert "class SmallSeriesNet" in code
     assert exported
+
+
+def test_the_example_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    source = (Path(__file__).parents[2] / "examples" / "series.py").read_text()
+    short = source.replace("arange(800)", "arange(160)").replace("epochs=8", "epochs=2").replace("epochs=3", "epochs=1")
+    assert short.count("epochs=2") == short.count("warmup_epochs=1") == 1
+    exec(short, names := {})
+    assert names["values"].shape == (160, 128, 2)
+    assert all(accuracy > 50 for accuracy in names["accuracies"].values())
+    assert any(op in capsys.readouterr().out for op in SERIES_OPS)
 
 
 def test_the_commands_take_series(file, tmp_path, capsys, monkeypatch):

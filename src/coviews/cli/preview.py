@@ -79,7 +79,7 @@ def preview_command(
         data: A folder of images, an image file, or 'shapes' (built in; 'shapes:2000' for as many).
         views: How views are made: a family of views (recipe, cropflip, a line such as 'crop small, mirror, light', or
             its file, .yaml), random, uniform, randaugment, trivialaugment, autoaugment:cifar10 (or svhn, imagenet),
-            simclr, or the file of a learned policy (.safetensors).
+            simclr, infomin, or the file of a learned policy (.safetensors).
         out: Where to write the picture; its extension says which format. An older one is replaced.
         rows: How many images to show.
         pairs: How many pairs of views to show of each.
@@ -130,6 +130,8 @@ def preview_command(
         max_side=_LONGEST_SIDE, progress=True,
     )  # fmt: skip
     (height, width, channels), pixels = images.images.shape[1:], images.images.dtype
+    if height == 1 and flip is None:  # a series, as in pretrain
+        placement = replace(placement, flip=0.0)
     if rows * (height * width + 2 * (view_size**2 if view_size else height * width)) > _SHOWN_PIXELS:
         raise CoviewsError(
             f"{rows} images of {height} x {width} are too many for a sheet: give fewer --rows, or a smaller --size"

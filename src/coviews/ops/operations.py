@@ -183,11 +183,11 @@ _ROWS = (
 OPS: dict[str, Op] = {row.name: row for row in _ROWS}
 
 
-def operations_table() -> tuple[list[str], list[list[str]]]:
-    """Every operation, for the docs: the heads of the columns, and a row of text for each."""
+def operations_table(operations: dict[str, Op] | None = None) -> tuple[list[str], list[list[str]]]:
+    """Every operation, those of images by default, for the docs: the heads of the columns, and a row of text each."""
     heads = ["operation", "range of v", "what it does", "no effect at", "only for"]
     rows = []
-    for name, op in OPS.items():
+    for name, op in (OPS if operations is None else operations).items():
         values = f"{op.low:g} .. {op.high:g} {op.unit}".rstrip() if op.magnitude else ""
         neutral = "" if op.neutral is None else f"{op.neutral:g}"
         limits = ["1 or 3 channels"] * op.needs_rgb + ["8 bits"] * op.eight_bits
