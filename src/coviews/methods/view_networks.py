@@ -19,7 +19,7 @@ FILE = "viewmaker.safetensors"
 
 def make_view_network(name: str, channels: int, budget: float = BUDGET) -> ViewNetwork:
     """The network of `--views NAME` for images of so many channels; the budget is the viewmaker's."""
-    return Viewmaker(channels, budget) if name == Viewmaker.name else VIEW_NETWORKS[name](channels)  # type: ignore[call-arg]
+    return Viewmaker(channels, budget) if name == Viewmaker.name else VIEW_NETWORKS[name](channels)
 
 
 class _Description(Schema):
@@ -52,7 +52,7 @@ def load_viewmaker(path: str | Path) -> ViewNetwork:
         if ("budget" in VIEW_NETWORKS[d.name].options) != bool(budget):
             raise CoviewsError(f"its description is wrong: the budget of {d.name} is missing, or not its own")
         with torch.device("meta"):
-            network: ViewNetwork = VIEW_NETWORKS[d.name](d.channels, width=d.width, blocks=d.blocks, **budget)  # type: ignore[call-arg]
+            network: ViewNetwork = VIEW_NETWORKS[d.name](d.channels, width=d.width, blocks=d.blocks, **budget)
         shapes = {name: tuple(w.shape) for name, w in network.state_dict().items()}
         tensors = {name: torch.from_numpy(weights.array(name, shape)) for name, shape in shapes.items()}
     network.load_state_dict(tensors, assign=True)

@@ -235,7 +235,7 @@ def _infomin_ranges() -> Ranges:
     """The operations of InfoMin's hand-made augmentation, with ranges that hold both its jitter and its RandAugment."""
     sides = {name: (OPS[name].low, OPS[name].high) for name in ("ShearX", "ShearY", "TranslateX", "TranslateY")}
     enhanced = {name: (0.1, 1.9) for name in ("Brightness", "Contrast", "Color", "Sharpness")}
-    tones = {"Posterize": (0.0, 4.0), "Solarize": (0.0, 256.0)}
+    tones = {"Posterize": (1.0, 4.0), "Solarize": (0.0, 256.0)}
     plain = {name: (0.0, 0.0) for name in ("AutoContrast", "Equalize", "Invert", "Grayscale", "Identity")}
     return {**enhanced, "Hue": (-0.2, 0.2), "Blur": (0.1, 2.0), "Rotate": (-30.0, 30.0), **sides, **tones, **plain}
 

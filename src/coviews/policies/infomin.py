@@ -52,13 +52,14 @@ class InfoMin:
         magnitude = np.clip(generator.normal(MAGNITUDE, SPREAD, randaugment.shape), 0, MOST) / MOST
         sign = generator.choice(np.array([-1, 1]), randaugment.shape)
         signed = np.isin(randaugment, self._indices(SIGNED))
+        bits = randaugment == self._indices(("Posterize",))  # four times the magnitude, in a range of 1 to 4
         shares = [
             narrow + (1 - 2 * narrow) * uniform,
             generator.random((*shape, 1)),
-            np.where(signed, 0.5 + sign * magnitude / 2, magnitude),
+            np.where(signed, 0.5 + sign * magnitude / 2, np.where(bits, (4 * magnitude - 1) / 3, magnitude)),
             np.zeros((*shape, 1)),
         ]
-        levels = np.floor(np.concatenate(shares, 2) * last + _ROUNDING).astype(np.int16)
+        levels = np.floor(np.concatenate(shares, 2).clip(0, 1) * last + _ROUNDING).astype(np.int16)
         return Subpolicies(self.space, np.concatenate(ops, 2), levels)
 
     def _indices(self, names: tuple[str, ...]) -> NDArray[np.int16]:
