@@ -85,7 +85,7 @@ def test_it_raises_the_loss_of_an_encoder():
             history.append(loss.item())
         return history
 
-    lowered, raised = played(60, 1), played(40, 0)
+    lowered, raised = played(30, 1), played(25, 0)
     assert lowered[-1] < lowered[0] - 0.1
     assert raised[-1] > raised[0] + 0.1
     assert (flow.inverse(flow.transform(x)[0]) - x).abs().max() < 1e-4  # whatever it has learned
