@@ -46,6 +46,7 @@ if __name__ == "__main__":
         views=views,
         keep=0.0 if views in ("coviews", "infomin-flow") else 5.0,
         **({} if views == "coviews" else {"batch_size": 16, "accumulate": 3}),
+        infomin_labels=30 if views == "infomin-flow" else 0,
         devices=devices,
         out=run,
         save_every=0,

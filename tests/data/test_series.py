@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import coviews
 from coviews import CoviewsError, Series, load_images, pretrain
@@ -78,9 +79,12 @@ def test_a_run_on_series_stopped_and_resumed(file, tmp_path):
     embedding = coviews.embed(tmp_path / "run", file, progress=False)
     assert embedding.features.shape == (64, 256)
     exported = coviews.export(tmp_path / "run", format="state-dict", out=tmp_path / "encoder.pt")
-    code = (tmp_path / "small_resnet.py").read_text()
-    assert "class SmallSeriesNet" in code
-    assert exported
+    assert "SmallSeriesNet(channels=2" in exported.snippet
+    exec((tmp_path / "small_resnet.py").read_text(), names := {})  # without coviews
+    encoder = names["SmallSeriesNet"](2).eval()
+    encoder.load_state_dict(torch.load(tmp_path / "encoder.pt", weights_only=True))
+    some = torch.randn(3, 2, 1, 200)
+    assert torch.equal(encoder(some), done.encoder.eval()(some))
 
 
 def test_the_example_runs(tmp_path, monkeypatch, capsys):

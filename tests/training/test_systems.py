@@ -22,6 +22,9 @@ SYSTEMS = {
         views="viewmaker", space=None, viewmaker_source="cropflip", views_local=1, local_size=8, precision="bf16-mixed"
     ),
     "infomin-flow": TINY.replaced(views="infomin-flow", space=None, precision="bf16-mixed"),
+    "infomin-flow with labels": TINY.replaced(
+        views="infomin-flow", space=None, infomin_labels=40, views_local=1, local_size=8, accumulate=2, batch_size=16
+    ),
     "adversarial autoaugment": TINY.replaced(
         views="indepviews", epochs=3, queue_size=1, search=dataclasses.replace(ADVERSARIAL, batch=32, images_each=8)
     ),

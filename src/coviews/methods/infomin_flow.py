@@ -3,7 +3,8 @@
 Tian et al., What Makes for Good Views for Contrastive Learning?, NeurIPS 2020: good views share little besides what
 matters. The flow maps each pixel's channels to as many others without losing anything; the first view keeps the first
 part of them, the second view the rest. It learns against the encoder, so that the parts have as little in common as
-possible. This is the unsupervised form of the paper; labels are not used.
+possible. With labels of some images (`--infomin-labels`), each part has to tell the class: the paper's semi-supervised
+form.
 
 In the paper each part has an encoder of its own. Here one encoder reads both, and plain images later: the channels that
 a view does not keep are set to zero, and the inverse of the flow maps the result back to colours. Since the flow can be
@@ -93,6 +94,26 @@ class InfoMinFlow(ViewNetwork):
         log_scale, shift = self.couplings[block](given)
         changed = (changed - shift) * torch.exp(-log_scale) if inverse else changed * torch.exp(log_scale) + shift
         return torch.cat([given, changed] if block % 2 == 0 else [changed, given], 1), log_scale
+
+
+class ViewClassifiers(nn.Module):
+    """Two small networks that tell the class of an image: one from first views, one from second views."""
+
+    def __init__(self, channels: int, classes: int, *, width: int = WIDTH) -> None:
+        super().__init__()
+        self.each = nn.ModuleList(
+            nn.Sequential(
+                nn.Conv2d(channels, width, 3, 2, 1), nn.GroupNorm(1, width), nn.ReLU(),
+                nn.Conv2d(width, 2 * width, 3, 2, 1), nn.GroupNorm(1, 2 * width), nn.ReLU(),
+                nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2 * width, classes),
+            )
+            for _ in range(2)
+        )  # fmt: skip
+
+    def forward(self, views: Tensor, index: Tensor) -> Tensor:
+        """The scores of the classes (N, classes) of views (N, C, H, W); index: which view of its image each is."""
+        first, second = (network(views) for network in self.each)
+        return torch.where((index % 2 == 0)[:, None], first, second)
 
 
 class _Coupling(nn.Module):

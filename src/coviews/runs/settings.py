@@ -121,6 +121,8 @@ class PretrainSettings:
     """How much viewmaker changes a value of an image on average, at most, as a share of its range."""
     viewmaker_lr: float = 1e-3
     """The learning rate of the network of viewmaker or infomin-flow, by Adam; 0 for one that does not learn."""
+    infomin_labels: int = 0
+    """infomin-flow keeps the classes of so many labelled images in each view; 0 for none, without labels."""
     crop: Text = None
     """How views are cropped: random, joint (the areas of the two crops differ more) or none; by default as --views."""
     crop_area: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH")] = None
@@ -262,9 +264,7 @@ class PretrainSettings:
         return default if self.warmup_epochs is None else self.warmup_epochs
 
     def for_images(self, channels: int, dtype: PixelType, height: int = 0) -> "PretrainSettings":
-        """The same with the default space for such images, if no other space is chosen; series are not mirrored."""
-        if height == 1 and self.flip is None:
-            return dataclasses.replace(self, flip=0.0).for_images(channels, dtype, height)
+        """The same with the default space for such images, if no other space is chosen."""
         name = standard_space(channels, dtype, height)
         if self.space is not None or self.space_name == name or not self._takes_space:
             return self

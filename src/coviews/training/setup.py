@@ -107,6 +107,12 @@ def without_colour(settings: PretrainSettings, images: ImageSet) -> PretrainSett
         return s
 
 
+def without_mirror(settings: PretrainSettings, images: ImageSet) -> PretrainSettings:
+    """The same without mirror images, if none are asked for and the images are series: time runs in one direction."""
+    is_series = images.images.shape[1] == 1
+    return settings.replaced(flip=0.0) if is_series and settings.flip is None else settings
+
+
 def name_of_data(data: Any) -> str:
     """What the settings call the data; a path that looks like the name of a data set stays a path."""
     if isinstance(data, Path):
