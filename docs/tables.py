@@ -16,6 +16,7 @@ from coviews.evaluation.measures import measures_table
 from coviews.launching.launchers import launchers_table
 from coviews.methods.known import methods_table
 from coviews.ops.operations import operations_table
+from coviews.ops.series_operations import SERIES_OPS
 from coviews.ops.space import spaces_table
 from coviews.policies.factors import factors_table
 from coviews.policies.fixed import view_sources_table
@@ -23,6 +24,7 @@ from coviews.searching.known import searches_table
 
 TABLES: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {  # each gives the heads and the rows
     "operations": operations_table,
+    "series operations": lambda: operations_table(SERIES_OPS),
     "spaces": spaces_table,
     "view sources": view_sources_table,
     "factors": factors_table,

@@ -219,6 +219,7 @@ SUBJECTS = {
     "moco": _training(method="moco"),
     "hardviews": _training(views="hardviews", tensorboard=True),
     "viewmaker": _training(views="viewmaker"),
+    "infomin-flow": _training(views="infomin-flow"),
     "compare": Subject(_compare, _compare, _compared),
     "reproduce": Subject(_reproduce, _reproduce, _compared),
     "embed": Subject(_embed, _embed, _embedded),

@@ -155,11 +155,16 @@ def test_the_site_is_built_without_a_broken_link(tmp_path, monkeypatch):
 
 
 def test_the_page_on_views_runs_and_lists_every_operation(monkeypatch):
-    code, own_operation, placed, limited, sized, deep = blocks("docs/views.md", "python")
+    code, in_python, own_operation, placed, limited, sized, deep = blocks("docs/views.md", "python")
     names = {}
     exec(code.replace('"shapes"', '"shapes:50"'), names)
     assert names["views"].shape == (50, 2, 32, 32, 3)
-    monkeypatch.setitem(OPS, "Darken", None)  # so that it is removed again
+    for name in ("Fade", "Speckle", "Darken"):
+        monkeypatch.setitem(OPS, name, None)  # so that it is removed again
+        del OPS[name]
+    exec(in_python, names)
+    assert set(names["mine"].ops) == {"Fade", "Speckle", "Rotate", "Identity"}
+    assert {"Fade", "Speckle"} < set(names["source"].space.ops)
     exec(own_operation, names)
     darker = apply_op(np.full((2, 2, 3), 100, np.uint8), "Darken", 0)
     assert (darker == 20).all()

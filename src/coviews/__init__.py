@@ -4,11 +4,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from coviews.data.load import ImageSet, load_images
+from coviews.data.series import Series
 from coviews.errors import CoviewsError
 from coviews.ops.engine import apply_op, make_view_groups, make_views
 from coviews.ops.operations import OPS
 from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan
+from coviews.ops.python_operations import register_operation
 from coviews.ops.space import Space, space
 from coviews.ops.view_settings import ViewSettings
 from coviews.policies.factors import Family, read_family
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from coviews.features.feature_options import EmbedOptions, NeighboursOptions
     from coviews.features.neighbours import Neighbours, neighbours
     from coviews.methods.losses import info_nce
-    from coviews.methods.viewmaker import load_viewmaker
+    from coviews.methods.view_networks import load_viewmaker
     from coviews.ops.images import channel_statistics
     from coviews.runs.settings import PretrainSettings
     from coviews.training.check import Check, check
@@ -77,7 +79,7 @@ _LATE = {
     "export": "coviews.encoders.export",
     "info_nce": "coviews.methods.losses",
     "load_encoder": "coviews.encoders.file",
-    "load_viewmaker": "coviews.methods.viewmaker",
+    "load_viewmaker": "coviews.methods.view_networks",
     "make_encoder": "coviews.encoders.architectures",
     "neighbours": "coviews.features.neighbours",
     "population_augment": "coviews.comparison.population",
@@ -116,6 +118,7 @@ __all__ = [
     "PretrainSettings",
     "Pretrained",
     "SearchStep",
+    "Series",
     "Space",
     "Subpolicies",
     "TableSettings",
@@ -142,6 +145,7 @@ __all__ = [
     "population_augment",
     "pretrain",
     "read_family",
+    "register_operation",
     "reproduce",
     "search",
     "self_augment",

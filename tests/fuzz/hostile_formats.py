@@ -34,6 +34,7 @@ from coviews.comparison.results import Result, Results
 from coviews.comparison.workers import Workers
 from coviews.data.request import ImageRequest
 from coviews.data.stream import open_stream
+from coviews.methods.infomin_flow import InfoMinFlow
 from coviews.methods.viewmaker import Viewmaker
 from coviews.policies.listed import ListedPolicy, ListedStep
 from coviews.policies.named import named_source
@@ -474,6 +475,11 @@ def formats(examples: Path) -> dict[str, Format]:
                     "export", folder / "encoder.safetensors", "--format", "state-dict", "--out", folder / "x.pt"
                 ),
             },
+        ),
+        "infomin-flow": Format(
+            lambda folder: InfoMinFlow(3, width=2, blocks=1).save(folder / "viewmaker.safetensors"),
+            {"viewmaker.safetensors": "safetensors"},
+            {"load": lambda folder: coviews.load_viewmaker(folder)(torch.rand(1, 3, 8, 8))},
         ),
         "viewmaker": Format(
             lambda folder: Viewmaker(3, width=2, blocks=1).save(folder / "viewmaker.safetensors"),

@@ -8,7 +8,8 @@ from torch import nn
 import coviews
 from coviews import CoviewsError
 from coviews.methods.simclr import SimCLR
-from coviews.methods.viewmaker import Viewmaker, against, bounded
+from coviews.methods.view_network import against
+from coviews.methods.viewmaker import Viewmaker, bounded
 
 
 def small(channels=3, budget=0.05, seed=0):

@@ -6,9 +6,10 @@ from test_resample import random_case
 
 import channel_reference
 from coviews import CoviewsError, Plan, ViewSettings, apply_op, channel_statistics, make_views, space, view_source
-from coviews.ops.space import SPACES, standard_space
+from coviews.ops.space import SERIES, SPACES, standard_space
 from made_up_images import CONTENTS
 
+OF_IMAGES = [name for name in SPACES if name != SERIES]
 DEPTHS = (np.uint8, np.uint16)
 
 
@@ -28,7 +29,7 @@ def run_cases(n, pictures, steps, seed=0):
     for case in range(n):
         size, view_size, box, flip, vertical, turns = random_case(rng, case)
         c, dtype = int(rng.integers(1, 17)), DEPTHS[case % 2]
-        operations = space(SPACES[rng.integers(len(SPACES))] if steps else "channels").fitting(c, dtype)
+        operations = space(OF_IMAGES[rng.integers(len(OF_IMAGES))] if steps else "channels").fitting(c, dtype)
         ops = rng.integers(len(operations.ops), size=max(steps, 1)) if steps else np.array([operations.identity])
         levels, spots = rng.integers(operations.levels, size=len(ops)), rng.random((len(ops), 2))
         fill = rng.integers(0, np.iinfo(dtype).max + 1, c).tolist()
@@ -91,6 +92,7 @@ def test_spaces_are_left_as_they_are_for_the_usual_images_and_lose_what_does_not
     assert {"Noise", "ChannelDrop", "ChannelGain"} == set(channels.ops) - set(every.ops)
     names = [standard_space(c, dtype) for c, dtype in ((1, np.uint8), (3, np.uint8), (4, np.uint8), (3, np.uint16))]
     assert names == ["all", "all", "channels", "channels"]
+    assert standard_space(1, np.uint8, height=1) == standard_space(2, np.uint16, height=1) == SERIES
 
 
 def test_operations_that_do_not_fit_are_named():

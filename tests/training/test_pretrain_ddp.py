@@ -59,6 +59,17 @@ def test_without_learned_views_the_weights_are_the_same(tmp_path):
 
 
 @pytest.mark.slow
+def test_two_ranks_learn_the_same_flow(tmp_path):
+    for devices in (1, 2):
+        command = [sys.executable, HERE / "two_ranks.py", str(devices), tmp_path, "simclr", "infomin-flow"]
+        done = subprocess.run(command, env=ALONE, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("encoder", "viewmaker"):
+        one, two = (safetensors.torch.load_file(tmp_path / f"simclr-{n}" / f"{name}.safetensors") for n in (1, 2))
+        assert all(torch.allclose(one[key], two[key], atol=1e-3) for key in one)
+
+
+@pytest.mark.slow
 def test_a_rank_that_dies_is_restarted_and_the_run_ends_the_same(tmp_path):
     """As a scheduler does it: torchrun starts all ranks again, and the same command continues."""
     for name in ("whole", "killed"):

@@ -20,7 +20,7 @@ from small_runs import SMALL, content, differing, signalled
 
 HERE = Path(__file__).parents[1]
 ALONE = {**os.environ, "OMP_NUM_THREADS": "1"}
-SLOW = ("moco", "hardviews", "viewmaker", "compare", "reproduce")
+SLOW = ("moco", "hardviews", "viewmaker", "infomin-flow", "compare", "reproduce")
 
 
 @pytest.mark.parametrize(

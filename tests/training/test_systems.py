@@ -22,6 +22,10 @@ SYSTEMS = {
     "viewmaker of crops": TINY.replaced(
         views="viewmaker", space=None, viewmaker_source="cropflip", views_local=1, local_size=8, precision="bf16-mixed"
     ),
+    "infomin-flow": TINY.replaced(views="infomin-flow", space=None, precision="bf16-mixed"),
+    "infomin-flow with labels": TINY.replaced(
+        views="infomin-flow", space=None, infomin_labels=40, views_local=1, local_size=8, accumulate=2, batch_size=16
+    ),
     "adversarial autoaugment": TINY.replaced(
         views="indepviews", epochs=3, queue_size=1, search=dataclasses.replace(ADVERSARIAL, batch=32, images_each=8)
     ),
@@ -42,7 +46,9 @@ def test_a_system_stopped_in_an_epoch_and_resumed(name, tmp_path):
     for missing in ("No images are shown", "The encoder is not tried", "No pairs are shown"):
         assert missing not in page
     assert (settings.views == "viewmaker") == ("changed by the viewmaker" in page)
-    assert (settings.views == "viewmaker") == (tmp_path / "run" / "viewmaker.safetensors").exists()
+    assert (settings.views == "infomin-flow") == ("whose channels infomin-flow shares out" in page)
+    learned = settings.views in ("viewmaker", "infomin-flow")
+    assert learned == (tmp_path / "run" / "viewmaker.safetensors").exists()
 
 
 def test_systems_are_compared(here, tmp_path):

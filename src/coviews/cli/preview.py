@@ -79,7 +79,8 @@ def preview_command(
         data: A folder of images, an image file, or 'shapes' (built in; 'shapes:2000' for as many).
         views: How views are made: a family of views (recipe, cropflip, a line such as 'crop small, mirror, light', or
             its file, .yaml), random, uniform, randaugment, trivialaugment, autoaugment:cifar10 or
-            fast-autoaugment:cifar10 (or svhn, imagenet), simclr, or the file of a policy (.safetensors, .json).
+            fast-autoaugment:cifar10 (or svhn, imagenet), simclr, infomin, or the file of a policy (.safetensors,
+            .json).
         out: Where to write the picture; its extension says which format. An older one is replaced.
         rows: How many images to show.
         pairs: How many pairs of views to show of each.
@@ -130,13 +131,15 @@ def preview_command(
         max_side=_LONGEST_SIDE, progress=True,
     )  # fmt: skip
     (height, width, channels), pixels = images.images.shape[1:], images.images.dtype
+    if height == 1 and flip is None:  # a series, as in pretrain
+        placement = replace(placement, flip=0.0)
     if rows * (height * width + 2 * (view_size**2 if view_size else height * width)) > _SHOWN_PIXELS:
         raise CoviewsError(
             f"{rows} images of {height} x {width} are too many for a sheet: give fewer --rows, or a smaller --size"
         )
     shown, shown_note = shown_channels(show_channels, channels), shown_text(show_channels, channels)
     if space is None and views in ("random", "uniform"):
-        source = limits.source(_source(views, magnitude, standard_space(channels, pixels)))
+        source = limits.source(_source(views, magnitude, standard_space(channels, pixels, height)))
     if (views in FIXED or views in FAMILIES) and not has_colour(images):
         with contextlib.suppress(CoviewsError):  # nothing else would be left, or views are to change colours
             grey = view_limits(matters, ignores, forbid_colour(forbid), cap)

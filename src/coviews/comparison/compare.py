@@ -30,6 +30,7 @@ from coviews.evaluation.train_and_test import shared_images, shared_text
 from coviews.files.atomic import remove_partial_of
 from coviews.files.lock import lock_folder
 from coviews.launching.launchers import LOCAL, Launcher, named_launcher
+from coviews.methods.view_networks import VIEW_NETWORKS
 from coviews.runs.settings import AUTO, PretrainSettings
 
 RESULTS = "results.json"
@@ -217,7 +218,8 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
             if leak := shared_text(shared_images(*loaded[data]), len(loaded[data][1] or ())):
                 warnings.warn(leak, stacklevel=2)
         images, test = loaded[data]
-        views = (s.views == "viewmaker", s.view_size, s.views_global, s.views_local, s.local_size)
+        network = s.views if s.views in VIEW_NETWORKS else None
+        views = (network, s.view_size, s.views_global, s.views_local, s.local_size)
         work = (data, s.encoder, s.method, s.batch_size, s.precision, views)
         if work not in paces:
             paces[work] = measured_pace(s, images, threads)

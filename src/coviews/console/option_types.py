@@ -60,6 +60,7 @@ class PretrainKeywords(TypedDict, total=False):
     viewmaker_source: str
     viewmaker_budget: float
     viewmaker_lr: float
+    infomin_labels: int
     crop: str | None
     crop_area: tuple[float, float] | None
     flip: float | None
@@ -158,6 +159,7 @@ class CompareKeywords(TypedDict, total=False):
     viewmaker_source: str
     viewmaker_budget: float
     viewmaker_lr: float
+    infomin_labels: int
     crop: str | None
     crop_area: tuple[float, float] | None
     flip: float | None

@@ -32,7 +32,7 @@ from coviews.errors import CoviewsError
 from coviews.ops.images import LARGEST
 
 ARRAYS = (".npy", ".npz")
-_IMAGES = ("images", "x", "data")
+_IMAGES = ("images", "x", "data", "series")
 _LABELS = ("labels", "y", "targets")
 
 
@@ -124,6 +124,39 @@ def array_file(path: Path, notes: list[str]) -> ArrayImages:
         return ArrayImages(str(path), [batch], _as_labels(labels, len(batch)), files=[path])
     except CoviewsError as error:
         raise CoviewsError(f"{path}: {error}") from error
+
+
+def series_file(path: Path) -> ArrayImages:
+    """The series of a .npy or .npz file, and the labels of the latter; no code in it is executed."""
+    series, labels = _read(path)
+    try:
+        batch = as_series(series)
+        return ArrayImages(str(path), [batch], _as_labels(labels, len(batch)), files=[path])
+    except CoviewsError as error:
+        raise CoviewsError(f"{path}: {error}") from error
+
+
+def series_array(values: NDArray[Any], labels: NDArray[Any] | None) -> ArrayImages:
+    """The series of arrays in memory."""
+    batch = as_series(values)
+    return ArrayImages("the series", [batch], _as_labels(labels, len(batch)))
+
+
+def as_series(array: NDArray[Any]) -> NDArray[Any]:
+    """Series (N, length) or (N, length, channels) as images of one row, (N, 1, length, channels), without a copy."""
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] > MOST_CHANNELS):
+        raise CoviewsError(
+            f"series must be (N, length) or (N, length, channels) with 1 to {MOST_CHANNELS} channels, which come last, "
+            f"not of shape {array.shape}"
+        )
+    rows = array[:, None, :, None] if array.ndim == 2 else array[:, None]
+    if 0 in rows.shape or rows.shape[2] > LARGEST:
+        raise CoviewsError(f"series must have 1 to {LARGEST} values, not be of shape {array.shape}")
+    try:
+        is_plain(array.dtype)
+    except ValueError as error:
+        raise CoviewsError(f"an array with {error}") from error
+    return rows
 
 
 def as_batch(array: NDArray[Any], where: str, notes: list[str]) -> NDArray[Any]:

@@ -25,6 +25,7 @@ from coviews.data.python_formats import ArrayFormat, HuggingFaceFormat, LoadedIm
 from coviews.data.remote import is_url
 from coviews.data.remote_folder import RemoteListing
 from coviews.data.request import ImageRequest
+from coviews.data.series import SeriesFormat
 from coviews.data.shapes.draw import SHAPE_CLASSES, make_shapes
 from coviews.data.shards import SUFFIX, open_shards, shard_names
 from coviews.data.source import Source
@@ -215,6 +216,7 @@ FORMATS: list[Format] = [
     _RemoteFolder(),
     _ListFile(),
     _ArrayFile(),
+    SeriesFormat(),
     _NamedSet(),
     _TinyImageNet(),
     _Shapes(),

@@ -45,7 +45,8 @@ class LoadedImagesFormat(Format):
         if data.labels is not None:
             classes = data.classes or tuple(str(i) for i in range(int(data.labels.max(initial=0)) + 1))
             labels = Labels(data.labels, classes)
-        batch = as_batch(data.images, "the set", request.notes)
+        rows = data.images.ndim == 4 and data.images.shape[1] == 1  # series: of height one, not of one channel
+        batch = data.images if rows else as_batch(data.images, "the set", request.notes)
         return ArrayImages(
             "the set", [batch], labels, data.names, skipped=data.broken, are_levels=True, values=data.values
         )

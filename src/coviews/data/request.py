@@ -85,7 +85,8 @@ class ImageRequest:
 
     def size_for(self, common: tuple[int, int]) -> tuple[int, int]:
         """The size of the images, of which `common` is the most common height and width."""
-        if self.size is not None or self.max_side is None or max(common) <= self.max_side:
+        small = self.max_side is None or max(common) <= self.max_side or common[0] == 1  # a series keeps its length
+        if self.size is not None or self.max_side is None or small:
             return self.size or common
         height, width = (max(1, side * self.max_side // max(common)) for side in common)
         return height, width

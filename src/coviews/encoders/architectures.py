@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from coviews.compat import import_torchvision
 from coviews.data.cache import in_words, memory_for_images
 from coviews.encoders.frozen import evaluating
+from coviews.encoders.series_network import SmallSeriesNet
 from coviews.errors import CoviewsError, unknown
 
 SMALL = 64  # below this many pixels a torchvision ResNet gets the small-image stem, as in the paper
@@ -18,7 +19,8 @@ WEIGHT_COPIES = 4  # of the weights, while they are trained: gradients, momentum
 _MAPS = 32  # feature maps of the size of the image, at least
 _SEEN = 224  # pixels a side of the images that an encoder from a file is tried on
 _MOST_SEEN = 2**21  # pixels of the same for a model of timm
-WIDTHS = {"resnet8": 64, "resnet8x2": 128}  # our own small ones: channels after the stem
+WIDTHS = {"resnet8": 64, "resnet8x2": 128, "series8": 64}  # our own small ones: channels after the stem
+OF_SERIES = ("series8",)  # those of them that take images of one row
 
 
 class SmallResNet(nn.Module):
@@ -64,7 +66,8 @@ def make_encoder(name: str, image_size: int | tuple[int, int] = 32, channels: in
     """A backbone by name, with its number of features as `feature_count`, checked for this size of images.
 
     Args:
-        name: `resnet8`, `resnet8x2`, a torchvision ResNet such as `resnet50`, or `timm/NAME` for a model of timm.
+        name: `resnet8`, `resnet8x2`, `series8` for images of one row, a torchvision ResNet such as `resnet50`, or
+            `timm/NAME` for a model of timm.
         image_size: one side for square images, or height and width. Below 64 pixels a torchvision ResNet gets a
             3x3 stem without stride and pooling; timm's models keep their own stem.
         channels: of the images.
@@ -124,6 +127,8 @@ def _outline(name: str, size: tuple[int, int], channels: int) -> nn.Module:
 
 
 def _bare_encoder(name: str, size: tuple[int, int], channels: int) -> nn.Module:
+    if name in OF_SERIES:
+        return SmallSeriesNet(channels, WIDTHS[name])
     if name in WIDTHS:
         return SmallResNet(channels, WIDTHS[name])
     if name.startswith("timm/"):

@@ -8,7 +8,8 @@ from typing import Any
 from torch import nn
 
 from coviews.encoders import architectures as encoders
-from coviews.encoders.architectures import WIDTHS, timm_takes_size
+from coviews.encoders import series_network
+from coviews.encoders.architectures import OF_SERIES, WIDTHS, timm_takes_size
 
 SOURCE = "small_resnet.py"
 
@@ -28,13 +29,13 @@ def weights_snippet(file: Path, encoder: nn.Module, description: dict[str, Any])
     else:
         weights = f"torch.load({_quoted(file)}, weights_only=True)"
     if library_of(name) == "coviews":
-        imports = ["import sys", "", *imports]
+        imports, kind = ["import sys", "", *imports], "SmallSeriesNet" if name in OF_SERIES else "SmallResNet"
         more_imports = [
             "",
             f"sys.path.append({_quoted(file.parent)})  # where {SOURCE} is: the encoder in plain PyTorch",
-            f"from {Path(SOURCE).stem} import SmallResNet",
+            f"from {Path(SOURCE).stem} import {kind}",
         ]
-        build = [f"encoder = SmallResNet(channels={channels}, width={WIDTHS[name]})"]
+        build = [f"encoder = {kind}(channels={channels}, width={WIDTHS[name]})"]
     elif library_of(name) == "timm":
         imports = sorted([*imports, "import timm"])
         build = [_timm_line(name.removeprefix("timm/"), tuple(description["image_size"]), channels)]
@@ -83,8 +84,9 @@ def onnx_snippet(file: Path, description: dict[str, Any]) -> str:
 
 def small_resnet_source() -> str:
     """The source of a module with the small encoders, which needs only torch."""
-    parts = (encoders.SmallResNet, encoders._Block, encoders._conv)
-    head = '"""The encoder resnet8 (width 64) or resnet8x2 (width 128) of coviews, in plain PyTorch."""'
+    of_series = (series_network.SmallSeriesNet, series_network._SeriesBlock, series_network._conv1d)
+    parts = (encoders.SmallResNet, encoders._Block, encoders._conv, *of_series)
+    head = '"""The encoders resnet8 (width 64), resnet8x2 (width 128) and series8 of coviews, in plain PyTorch."""'
     source = "\n\n\n".join(inspect.getsource(part).rstrip() for part in parts)
     return f"{head}\n\nimport torch\nfrom torch import Tensor, nn\n\n\n{source}\n"
 

@@ -5,27 +5,18 @@ and random noise, so that every view of an image is another one. How far a view 
 perturbation lies in an L1 ball, whose radius is the budget times the number of values.
 """
 
-import json
-from pathlib import Path
-from typing import Annotated, Any
-
-import msgspec
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from coviews.boundary.schema import Schema
-from coviews.boundary.weights import open_weights
 from coviews.errors import CoviewsError
-from coviews.files.atomic import write_whole
+from coviews.methods.view_network import ViewNetwork
 
-FORMAT = 1  # of the file
 LEAST_SIDE = 8  # pixels: the network works at a quarter of the resolution
 BUDGET, WIDTH, BLOCKS = 0.05, 32, 3  # of the paper
 
 
-class Viewmaker(nn.Module):
+class Viewmaker(ViewNetwork):
     """Images in, views out; both in 0..1.
 
     Args:
@@ -34,6 +25,9 @@ class Viewmaker(nn.Module):
         width: channels of the first layer.
         blocks: residual blocks.
     """
+
+    name = "viewmaker"
+    options = ("channels", "budget", "width", "blocks")
 
     def __init__(self, channels: int, budget: float = BUDGET, *, width: int = WIDTH, blocks: int = BLOCKS) -> None:
         super().__init__()
@@ -48,8 +42,8 @@ class Viewmaker(nn.Module):
         self.up = nn.ModuleList([_layer(4 * width, 2 * width, 3), _layer(2 * width, width, 3)])
         self.last = nn.Conv2d(width, channels, 9, padding=4)
 
-    def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Views (N, C, H, W) of images (N, C, H, W).
+    def forward(self, images: Tensor, generator: torch.Generator | None = None, index: Tensor | None = None) -> Tensor:
+        """Views (N, C, H, W) of images (N, C, H, W), whichever of its image each is.
 
         generator: draws the noise; torch's own by default.
         """
@@ -70,34 +64,11 @@ class Viewmaker(nn.Module):
             x = layer(F.interpolate(x, size))
         return torch.tanh(self.last(x))
 
-    def save(self, path: Path) -> None:
-        """Write the viewmaker as one file, complete or not at all."""
-        description = {n: getattr(self, n) for n in ("channels", "budget", "width", "blocks")}
-        text = json.dumps({"format": FORMAT, **description}, sort_keys=True)
-        weights = {k: v.detach().cpu().contiguous() for k, v in self.state_dict().items()}
-        write_whole(path, safetensors.torch.save(weights, {"coviews": text}))
-
 
 def bounded(perturbation: Tensor, budget: float) -> Tensor:
     """The same direction, as far as the budget allows: the mean absolute value of each (C, H, W) is the budget."""
     mean = perturbation.abs().mean((1, 2, 3), keepdim=True)
     return perturbation * (budget / mean.clamp_min(1e-12))
-
-
-def against(views: Tensor) -> Tensor:
-    """The same values; what made them gets the gradient with the other sign, so it learns to raise the loss."""
-    reversed_views: Tensor = _Reversed.apply(views)
-    return reversed_views
-
-
-class _Reversed(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return -gradient
 
 
 def _layer(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Module:
@@ -112,33 +83,3 @@ def _with_noise(x: Tensor, generator: torch.Generator | None) -> Tensor:
     """A channel of uniform noise is added (N, C + 1, H, W)."""
     n, _, h, w = x.shape
     return torch.cat([x, torch.rand(n, 1, h, w, generator=generator, device=x.device, dtype=x.dtype)], 1)
-
-
-class _Description(Schema):
-    """A viewmaker in its file."""
-
-    format: int
-    channels: Annotated[int, msgspec.Meta(ge=1, le=16)]
-    budget: Annotated[float, msgspec.Meta(ge=0, le=1)]
-    width: Annotated[int, msgspec.Meta(ge=1, le=1024)]
-    blocks: Annotated[int, msgspec.Meta(ge=0, le=64)]
-
-
-def load_viewmaker(path: str | Path) -> Viewmaker:
-    """The viewmaker of a run, in eval mode; nothing in the file is executed.
-
-    path: the run's folder, or its `viewmaker.safetensors`.
-    """
-    file = Path(path)
-    file = file / "viewmaker.safetensors" if file.is_dir() else file
-    if not file.exists():
-        raise CoviewsError(f"there is no viewmaker file {file}; a run with --views viewmaker has one when it has ended")
-    with open_weights(file, "viewmaker file") as weights:
-        weights.check_format(FORMAT)
-        d = weights.description(_Description)
-        with torch.device("meta"):
-            viewmaker = Viewmaker(d.channels, d.budget, width=d.width, blocks=d.blocks)
-        shapes = {name: tuple(w.shape) for name, w in viewmaker.state_dict().items()}
-        tensors = {name: torch.from_numpy(weights.array(name, shape)) for name, shape in shapes.items()}
-    viewmaker.load_state_dict(tensors, assign=True)
-    return viewmaker.eval()

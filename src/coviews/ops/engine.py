@@ -22,8 +22,10 @@ from coviews.ops import resample
 from coviews.ops.images import Images, check_images, value_limit
 from coviews.ops.kernels import lookup
 from coviews.ops.kernels.layout import CHANNELS, FILL, PARAMETERS, PLACE, SLOTS
+from coviews.ops.operations import Op
 from coviews.ops.placement import AREA, Placement
 from coviews.ops.plan import Plan
+from coviews.ops.python_operations import function_address, raise_failure
 from coviews.ops.space import STANDARD, Space, space
 
 BYTES = np.dtype(np.uint8)
@@ -77,6 +79,7 @@ def make_views(
     def work() -> None:
         for first, last in parts:
             task(first, last)
+            raise_failure()
 
     others = [_pool(workers).submit(work) for _ in range(workers - 1)]
     work()
@@ -167,6 +170,7 @@ def apply_op(
     slots[FILL:] = _colours(fill, outside, batch)
     result = np.empty_like(batch)
     _call_one(batch, result, _kernels(operations, batch.dtype)[0][op], slots)
+    raise_failure()
     return result.reshape(image.shape)
 
 
@@ -247,6 +251,10 @@ def _compiled(kernel: Callable[..., None], dtype: np.dtype[Any]) -> Any:
     return _cached(functools.partial(numba.cfunc, _signature(dtype)), kernel, error_model="numpy")
 
 
+def _row_address(row: Op, dtype: np.dtype[Any]) -> int:
+    return _address(row.kernel, dtype) if row.function is None else function_address(row, dtype)
+
+
 def _address(kernel: Callable[..., None], dtype: np.dtype[Any] = BYTES) -> int:
     return int(_compiled(kernel, dtype).address)
 
@@ -262,7 +270,7 @@ def _kernels(operations: Space, dtype: np.dtype[Any]) -> tuple[Any, ...]:
     with install_listener("numba:run_pass", announcement):
         chains = CHAINS and dtype == BYTES
         rows = [row if row.fits(1, dtype) else None for row in operations.rows]
-        addresses = np.array([_address(row.kernel, dtype) if row else 0 for row in rows], np.int64)
+        addresses = np.array([_row_address(row, dtype) if row else 0 for row in rows], np.int64)
         tables = np.array([_address(row.table) if chains and row and row.table else 0 for row in rows], np.int64)
         pointwise = np.array([chains and row.pointwise for row in operations.rows])
         kernels = addresses, tables, pointwise, _address(lookup.look_up), _address(resample.place, dtype)

@@ -4,7 +4,7 @@ An operation of your own is one kernel (see kernels/__init__.py) and one row:
 
     OPS["Halve"] = Op("Halve", halve, lambda value, height, width: (value,), 0.5, 1.0, neutral=1.0)
 
-From then on it is in the space `all`.
+From then on it is in the space `all`. A slower one in plain Python needs no kernel: see python_operations.py.
 """
 
 import inspect
@@ -38,6 +38,8 @@ class Op:
     needs_rgb: bool = False  # it mixes red, green and blue; images of one channel stay as they are
     eight_bits: bool = False  # it exists for uint8 images only
     optional: bool = False  # not in the space `all`
+    function: Callable[..., Any] | None = None  # in Python, instead of the kernel: see python_operations.py
+    random: bool = False  # the function draws random numbers
     table: Callable[..., None] | None = None  # like a kernel, but writes what becomes of each of 256 bytes, by channel
 
     @property
@@ -51,8 +53,9 @@ class Op:
 
     @property
     def effect(self) -> str:
-        """The first line of the docstring of `parameters`, or else of the kernel; v is the value."""
-        docs = (f.__doc__ for f in (self.parameters, self.kernel) if inspect.isfunction(f))
+        """The first line of the docstring of the function, of `parameters`, or else of the kernel; v is the value."""
+        functions = (self.parameters, self.kernel) if self.function is None else (self.function,)
+        docs = (f.__doc__ for f in functions if inspect.isfunction(f))
         return next((doc.strip().splitlines()[0].rstrip(".") for doc in docs if doc), "")
 
 
@@ -142,6 +145,8 @@ def _blur(value: float, height: int, width: int) -> Parameters:
     return (reach, near, ((1 << 24) - (2 * reach + 1) * near) // 2)
 
 
+plain_value = _value  # for rows in other files
+
 _ROWS = (
     Op("ShearX", geometry.affine, _shear_x, -0.3, 0.3, 0.0, paper=True),
     Op("ShearY", geometry.affine, _shear_y, -0.3, 0.3, 0.0, paper=True),
@@ -178,11 +183,11 @@ _ROWS = (
 OPS: dict[str, Op] = {row.name: row for row in _ROWS}
 
 
-def operations_table() -> tuple[list[str], list[list[str]]]:
-    """Every operation, for the docs: the heads of the columns, and a row of text for each."""
+def operations_table(operations: dict[str, Op] | None = None) -> tuple[list[str], list[list[str]]]:
+    """Every operation, those of images by default, for the docs: the heads of the columns, and a row of text each."""
     heads = ["operation", "range of v", "what it does", "no effect at", "only for"]
     rows = []
-    for name, op in OPS.items():
+    for name, op in (OPS if operations is None else operations).items():
         values = f"{op.low:g} .. {op.high:g} {op.unit}".rstrip() if op.magnitude else ""
         neutral = "" if op.neutral is None else f"{op.neutral:g}"
         limits = ["1 or 3 channels"] * op.needs_rgb + ["8 bits"] * op.eight_bits

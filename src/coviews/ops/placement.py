@@ -131,6 +131,8 @@ def _crop_box(seed, h, w, settings, fixed_area):  # type: ignore[no-untyped-def]
             area = h * w * (share if fixed_area < 0 else fixed_area)
             aspect = np.exp(ratio_low + (ratio_high - ratio_low) * _uniform(seed, _ATTEMPTS + 1 + 2 * attempt))
             cw, ch = round(np.sqrt(area * aspect)), round(np.sqrt(area / aspect))
+            if h == 1:  # a series: only its length is cut
+                cw, ch = max(1, round(area)), 1
             if 0 < cw <= w and 0 < ch <= h:
                 left = int(_uniform(seed, _LEFT) * (w - cw + 1))
                 top = int(_uniform(seed, _TOP) * (h - ch + 1))

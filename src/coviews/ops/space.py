@@ -1,7 +1,7 @@
 """Spaces: which operations there are to draw from, and the value of each level of each."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 from coviews.errors import CoviewsError, unknown
 from coviews.ops.kernels.layout import PARAMETERS
 from coviews.ops.operations import OPS, Op, PixelType
+from coviews.ops.series_operations import SERIES_OPS, every_operation
 
 STANDARD = "all"  # the default space
 MOST = 4096  # levels: the kernel parameters of all of them are computed for each image size
 FINE = 1001  # levels of a range that should be continuous: steps of a thousandth
+SERIES = "series"  # the default space of series
 AUTOAUGMENT_BINS = "autoaugment-bins"  # the space of AutoAugment's published policies
+
+Ranges = dict[str, tuple[float, float]]  # the ends of the values of each operation
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +35,10 @@ class Space:
         return f"Space({self.name!r}, {len(self.ops)} operations, {self.levels} levels)"
 
     def __post_init__(self) -> None:
+        table = every_operation()
         for op in self.ops:
-            if op not in OPS:
-                raise unknown("operation", op, OPS)
+            if op not in table:
+                raise unknown("operation", op, table)
         if "Identity" not in self.ops:
             raise CoviewsError(f"the space {self.name!r} needs Identity: steps that are not applied become that")
         shape = self.values.shape
@@ -47,8 +52,19 @@ class Space:
                 f"the space {self.name!r} needs a finite value for each of 2 to {MOST} levels of its {len(self.ops)} "
                 f"operations, not an array of shape {shape}"
             )
-        object.__setattr__(self, "rows", tuple(OPS[op] for op in self.ops))
+        object.__setattr__(self, "rows", tuple(table[op] for op in self.ops))
         object.__setattr__(self, "has_magnitude", np.array([row.magnitude for row in self.rows]))
+
+    @classmethod
+    def of(cls, name: str, ops: Sequence[str], levels: int = 11) -> "Space":
+        """A space of these operations and Identity, whose levels divide the range of each evenly."""
+        table = every_operation()
+        ranges: Ranges = {}
+        for op in (*ops, "Identity"):
+            if op not in table:
+                raise unknown("operation", op, table)
+            ranges[op] = table[op].low, table[op].high
+        return _even_levels(name, ranges, levels)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Space) and self.rows == other.rows and np.array_equal(self.values, other.values)
@@ -185,9 +201,6 @@ def _linspace32(start: float, end: float, n: int) -> NDArray[np.float64]:
     return exact.astype(np.float32).astype(np.float64)
 
 
-Ranges = dict[str, tuple[float, float]]  # the ends of the values of each operation
-
-
 def _paper_ranges() -> Ranges:
     return {name: (row.low, row.high) for name, row in OPS.items() if row.paper}
 
@@ -218,6 +231,15 @@ def _channels_ranges() -> Ranges:
     return {name: (OPS[name].low, OPS[name].high) for name in names}
 
 
+def _infomin_ranges() -> Ranges:
+    """The operations of InfoMin's hand-made augmentation, with ranges that hold both its jitter and its RandAugment."""
+    sides = {name: (OPS[name].low, OPS[name].high) for name in ("ShearX", "ShearY", "TranslateX", "TranslateY")}
+    enhanced = {name: (0.1, 1.9) for name in ("Brightness", "Contrast", "Color", "Sharpness")}
+    tones = {"Posterize": (1.0, 4.0), "Solarize": (0.0, 256.0)}
+    plain = {name: (0.0, 0.0) for name in ("AutoContrast", "Equalize", "Invert", "Grayscale", "Identity")}
+    return {**enhanced, "Hue": (-0.2, 0.2), "Blur": (0.1, 2.0), "Rotate": (-30.0, 30.0), **sides, **tones, **plain}
+
+
 # the spaces whose levels divide a range evenly; from the table as it is when the space is asked for
 _RANGES: dict[str, Callable[[], Ranges]] = {
     "autoaugment": _paper_ranges,
@@ -226,6 +248,8 @@ _RANGES: dict[str, Callable[[], Ranges]] = {
     "all": _all_ranges,
     "factors": lambda: _simclr_ranges(0.6, 1.4, 0.1) | _further_ranges(),
     "channels": _channels_ranges,
+    "infomin": _infomin_ranges,
+    SERIES: lambda: {**{name: (row.low, row.high) for name, row in SERIES_OPS.items()}, "Identity": (0.0, 0.0)},
 }
 SPACES = (*_RANGES, *_BINS)
 
@@ -235,8 +259,10 @@ def has_bins(name: str) -> bool:
     return name in _BINS
 
 
-def standard_space(channels: int, dtype: PixelType) -> str:
-    """The name of the default space for images of this many channels and this type."""
+def standard_space(channels: int, dtype: PixelType, height: int = 0) -> str:
+    """The name of the default space for images of this many channels, this type and this height; of one row: series."""
+    if height == 1:
+        return SERIES
     return STANDARD if channels in (1, 3) and np.dtype(dtype) == np.uint8 else "channels"
 
 
@@ -259,11 +285,16 @@ def _space(name: str, levels: int | None, table: tuple[tuple[str, Op], ...]) -> 
                 f"the space {name!r} has {binned.levels} levels: {bins} bins of either sign, not {levels}"
             )
         return binned
-    if levels is not None and not (isinstance(levels, int) and 2 <= levels <= MOST):
-        raise CoviewsError(f"a space needs 2 to {MOST} levels, not {levels!r}")
     if name not in _RANGES:
         raise unknown("space", name, SPACES)
-    ranges, last = _RANGES[name](), (levels or 11) - 1
+    return _even_levels(name, _RANGES[name](), 11 if levels is None else levels)
+
+
+def _even_levels(name: str, ranges: Ranges, levels: int) -> Space:
+    """A space whose levels divide the range of each operation evenly."""
+    if not (isinstance(levels, int) and 2 <= levels <= MOST):
+        raise CoviewsError(f"a space needs 2 to {MOST} levels, not {levels!r}")
+    last = levels - 1
     values = [[low + (high - low) * k / last for k in range(last + 1)] for low, high in ranges.values()]
     return Space(name, tuple(ranges), np.array(values))
 

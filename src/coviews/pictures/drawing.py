@@ -16,6 +16,8 @@ from coviews.files.atomic import write_whole
 
 WHITE, PANEL, INK, FAINT = "#ffffff", "#f1f3f5", "#1f2933", "#66717c"
 TITLE, HEAD, TEXT = 22, 14, 13  # font sizes
+_CURVES = ("#c92a2a", "#2b8a3e", "#1864ab")  # the colours of a series' channels
+_LEAST_CURVE = 128  # pixels of a curve's width, so that a short series can be seen
 _LINE = 1.3  # height of a line, in font sizes
 
 
@@ -68,7 +70,25 @@ def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 def as_picture(image: NDArray[Any], shown: Shown | None = None) -> Image.Image:
     """An image (H, W, C) of any depth as a picture, grey or in colour; `shown` are the channels that it shows."""
     levels = picture_levels(image, shown)
+    if image.shape[0] == 1:
+        return _curves(levels[0])
     return Image.fromarray(np.ascontiguousarray(levels[..., 0] if levels.shape[-1] == 1 else levels))
+
+
+def _curves(levels: NDArray[Any]) -> Image.Image:
+    """A series (length, 1 or 3) as curves over time, one for each channel that is shown."""
+    width = max(len(levels), _LEAST_CURVE)
+    height = _curve_height(width)
+    picture = Image.new("RGB", (width, height), WHITE)
+    pen, x = ImageDraw.Draw(picture), np.linspace(0, width - 1, len(levels))
+    for channel, colour in zip(levels.T, _CURVES if levels.shape[1] > 1 else (INK,), strict=True):
+        y = (height - 1) * (1 - channel / 255)
+        pen.line([*zip(x.tolist(), y.tolist(), strict=True)], colour)
+    return picture
+
+
+def _curve_height(width: int) -> int:
+    return max(1, width * 3 // 8)
 
 
 def tile(image: NDArray[Any], side: int, shown: Shown | None = None) -> Image.Image:
@@ -81,6 +101,7 @@ def tile(image: NDArray[Any], side: int, shown: Shown | None = None) -> Image.Im
 
 def tile_size(height: int, width: int, side: int) -> tuple[int, int]:
     """Width and height of a tile: small images grow by a whole factor, so that pixels stay equal; large ones shrink."""
+    height = _curve_height(width) if height == 1 else height  # a series is shown as a curve
     longest = max(height, width)
     if longest <= side:
         return width * (side // longest), height * (side // longest)

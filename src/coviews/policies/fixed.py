@@ -14,6 +14,7 @@ from coviews.ops.operations import PixelType
 from coviews.ops.space import FINE, STANDARD, Space, has_bins, space
 from coviews.policies.factors import FamilySource, family
 from coviews.policies.files import Steps, Views
+from coviews.policies.infomin import InfoMin
 from coviews.policies.listed import FastAutoAugment
 from coviews.policies.published import AutoAugment
 from coviews.policies.subpolicy import Subpolicies, ViewSource
@@ -151,6 +152,14 @@ def _simclr(views: int = 2, jitter: float = 0.8, grey: float = 0.2) -> ViewSourc
     return SimCLRRecipe(views, jitter, grey)
 
 
+def _infomin(views: int = 2) -> ViewSource:
+    """InfoMin's hand-made augmentation: strong colour jitter, blur, two strong operations of RandAugment, grey.
+
+    Their probabilities are 0.8, 0.5, 0.5 each and 0.2.
+    """
+    return InfoMin(views)
+
+
 FIXED: dict[str, Callable[..., ViewSource]] = {
     "random": _random,
     "uniform": _uniform,
@@ -163,6 +172,7 @@ FIXED: dict[str, Callable[..., ViewSource]] = {
     "fast-autoaugment:svhn": _fast_autoaugment_svhn,
     "fast-autoaugment:imagenet": _fast_autoaugment_imagenet,
     "simclr": _simclr,
+    "infomin": _infomin,
 }
 
 
@@ -243,7 +253,7 @@ def _check_option(name: str, value: object) -> None:
 
 _KINDS: dict[str, type] = {
     "uniform": Uniform, "binned": Binned, "autoaugment": AutoAugment, "fast-autoaugment": FastAutoAugment,
-    "simclr": SimCLRRecipe,
+    "simclr": SimCLRRecipe, "infomin": InfoMin,
 }  # fmt: skip
 _LEVELS = {"binned": 61, "autoaugment": 19, "fast-autoaugment": FINE}  # of the space that a kind needs
 _FAMILY = "family"

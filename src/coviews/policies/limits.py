@@ -16,9 +16,11 @@ from coviews.errors import CoviewsError, unknown
 from coviews.ops.operations import OPS
 from coviews.ops.placement import Placement
 from coviews.ops.plan import Plan, Size
+from coviews.ops.series_operations import every_operation
 from coviews.ops.space import Space
 from coviews.policies.factors import FACTORS, Family, FamilySource, locked, with_locks
 from coviews.policies.fixed import Binned, SimCLRRecipe, Uniform
+from coviews.policies.infomin import InfoMin
 from coviews.policies.listed import FastAutoAugment, ListedPolicy
 from coviews.policies.published import AutoAugment
 from coviews.policies.schedule import Schedule
@@ -66,7 +68,7 @@ class Limits:
             return None
         if op not in self.caps:
             return values
-        neutral = OPS[op].neutral or 0.0  # 0 changes least where no value changes nothing
+        neutral = every_operation()[op].neutral or 0.0  # 0 changes least where no value changes nothing
         reach, low, high = abs(self.caps[op] - neutral), values.min(), values.max()
         least, most = max(low, neutral - reach), min(high, neutral + reach)
         if most - least < _CLOSE:
@@ -84,7 +86,7 @@ class Limits:
             return replace(source, family=with_locks(source.family, self.locks), space=self.space(source.space))
         if isinstance(source, Uniform | SimCLRRecipe | Schedule):
             limited: Any = replace(source, space=self.space(source.space))
-        elif isinstance(source, Binned | AutoAugment | FastAutoAugment | ListedPolicy):
+        elif isinstance(source, Binned | AutoAugment | FastAutoAugment | ListedPolicy | InfoMin):
             chosen = not isinstance(source, Binned) or source.magnitude is not None  # the magnitude is not drawn
             limited = replace(source, space=self.space(source.space, clip=chosen))
         else:
@@ -202,7 +204,7 @@ def _caps(text: str | None) -> dict[str, float]:
     for part in _parts(text):
         name, _, number = part.partition("=")
         op = _operation(name.strip(), "--cap")
-        if not OPS[op].magnitude:
+        if not every_operation()[op].magnitude:
             raise CoviewsError(f"{op} is not weaker or stronger, so it has no cap: use --forbid {op}")
         try:
             value = float(number)
@@ -218,10 +220,11 @@ def _caps(text: str | None) -> dict[str, float]:
 
 def _operation(name: str, flag: str) -> str:
     """The operation as the table writes it; case does not matter."""
-    for op in OPS:
+    table = every_operation()
+    for op in table:
         if op.lower() == name.lower():
             return op
-    raise unknown(f"operation for {flag}", name, OPS)
+    raise unknown(f"operation for {flag}", name, table)
 
 
 def _parts(text: str | None) -> list[str]:

@@ -13,7 +13,7 @@ from coviews.policies.fixed import FIXED, ViewSourceKeywords, view_source
 from coviews.policies.learned import COOPERATIVE, load_policy
 from coviews.policies.subpolicy import ViewSource
 
-IN_TRAINING = ("hardviews", "viewmaker", *COOPERATIVE)  # they need the encoder that is being trained
+IN_TRAINING = ("hardviews", "viewmaker", "infomin-flow", *COOPERATIVE)  # they need the encoder that is being trained
 PLAIN = ".json"  # how the files of policies end whose views are drawn each by itself
 _READERS: dict[str, Callable[[str | Path, int], ViewSource]] = {
     listed.KIND: listed.read_listed,

@@ -14,6 +14,7 @@ from coviews.data.imageset import varied
 from coviews.data.load import ImageSet, load_images
 from coviews.data.shown_channels import Shown, shown_channels, shown_text
 from coviews.errors import CoviewsError
+from coviews.methods.view_networks import VIEW_NETWORKS, load_viewmaker
 from coviews.ops.engine import make_views
 from coviews.ops.images import value_limit
 from coviews.ops.plan import Plan
@@ -32,7 +33,7 @@ _SIDE = 160  # the largest side of a picture on the page
 _LOADED = 64  # images of which some are shown
 _LARGEST = 2**24  # pixels of an image that is shown
 _PIXELS = 4 * _LARGEST  # of all images that are loaded
-_BATCH = 32  # views that pass a viewmaker at once
+_BATCH = 32  # views that pass a network that makes views at once
 
 
 @dataclass(frozen=True)
@@ -143,25 +144,25 @@ def make_pairs(
     if settings.view_sizes:
         plan = plan.at_size(settings.view_sizes[0])
     views = make_views(images, plan, fill=fill, outside=outside_colour(images, settings.fill))
-    if settings.views == "viewmaker":
-        views = _changed_by_viewmaker(folder, views, int(generator.integers(2**63)))
+    if settings.views in VIEW_NETWORKS:
+        views = _changed_by_network(folder, views, int(generator.integers(2**63)))
     return views, plan
 
 
-def _changed_by_viewmaker(folder: Path, views: NDArray[Any], seed: int) -> NDArray[Any]:
-    """The views (N, V, H, W, C) with what the run's viewmaker adds to them."""
+def _changed_by_network(folder: Path, views: NDArray[Any], seed: int) -> NDArray[Any]:
+    """The views (N, V, H, W, C) as the run's network changes them."""
     import torch
 
-    from coviews.methods.viewmaker import load_viewmaker
-
-    viewmaker, most = load_viewmaker(folder), value_limit(views)
-    flat = views.reshape(-1, *views.shape[2:4], viewmaker.channels)
+    network, most = load_viewmaker(folder), value_limit(views)
+    flat = views.reshape(-1, *views.shape[2:])
+    index = torch.arange(views.shape[1]).repeat(len(views))
     parts = []
     with torch.no_grad():
         noise = torch.Generator().manual_seed(seed)
         for start in range(0, len(flat), _BATCH):
-            pixels = torch.from_numpy(flat[start : start + _BATCH].astype(np.float32) / most).permute(0, 3, 1, 2)
-            parts.append(viewmaker(pixels, noise).permute(0, 2, 3, 1).numpy())
+            some = slice(start, start + _BATCH)
+            pixels = torch.from_numpy(flat[some].astype(np.float32) / most).permute(0, 3, 1, 2)
+            parts.append(network(pixels, noise, index[some]).clamp(0, 1).permute(0, 2, 3, 1).numpy())
     return np.rint(np.concatenate(parts) * most).astype(views.dtype).reshape(views.shape)
 
 
@@ -196,7 +197,11 @@ def _sources(run: RunRecord, settings: PretrainSettings, images: ImageSet) -> di
         return {"views of the policy that was given": given}
     name = settings.base_views
     source = fitted_source(settings.named_source(name), channels, pixels)
-    more = {"hardviews": ", of which hardviews chooses", "viewmaker": ", changed by the viewmaker"}
+    more = {
+        "hardviews": ", of which hardviews chooses",
+        "viewmaker": ", changed by the viewmaker",
+        "infomin-flow": ", whose channels infomin-flow shares out",
+    }
     return {f"{views_title(name)}{more.get(settings.views, '')}": source}
 
 

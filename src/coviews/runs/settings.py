@@ -94,7 +94,7 @@ class PretrainSettings:
     keep_what: str = "all"
     """What it predicts, with commas between: colour, crop, flip (turns too), other (rotations, blur, ...), or all."""
     encoder: str = "resnet18"
-    """resnet8 and resnet8x2 (small), any torchvision ResNet, or timm/NAME."""
+    """resnet8 and resnet8x2 (small), series8 (for series), any torchvision ResNet, or timm/NAME."""
     init_from: Text = None
     """Start from trained weights: the folder of a run, an encoder.safetensors, a state dict from elsewhere (.pt, .pth,
     .safetensors), or the name of the encoder for its published weights (with --download)."""
@@ -103,8 +103,8 @@ class PretrainSettings:
     """How views are made: a family (recipe, recipe-keep, cropflip, a line such as 'crop small, mirror, light', or the
     .yaml file of coviews choose), choose, selfrandaugment, selfaugment or population (find views first), coviews or
     indepviews (learned), hardviews, random, uniform, randaugment, trivialaugment, autoaugment:cifar10 (or svhn,
-    imagenet), fast-autoaugment:cifar10 (or svhn, imagenet), simclr, viewmaker (learned perturbations), or the file of a
-    policy (.safetensors, .json)."""
+    imagenet), fast-autoaugment:cifar10 (or svhn, imagenet), simclr, infomin, viewmaker (learned perturbations),
+    infomin-flow (learned channels), or the file of a policy (.safetensors, .json)."""
     magnitude: int = 9
     """RandAugment's, 0 to 30."""
     randaugment_steps: int = 2
@@ -118,11 +118,13 @@ class PretrainSettings:
     hard_scale: float = 1.0
     """The share of their resolution at which views are compared by the encoder, such as 0.5: a quarter of its work."""
     viewmaker_source: str = "crop whole"
-    """viewmaker changes views of this source, named as for --hard-source; by default whole images."""
+    """viewmaker and infomin-flow change views of this source, as for --hard-source; by default whole images."""
     viewmaker_budget: float = BUDGET
     """How much viewmaker changes a value of an image on average, at most, as a share of its range."""
     viewmaker_lr: float = 1e-3
-    """The learning rate of the viewmaker's network, by Adam; 0 for one that does not learn."""
+    """The learning rate of the network of viewmaker or infomin-flow, by Adam; 0 for one that does not learn."""
+    infomin_labels: int = 0
+    """infomin-flow keeps the classes of so many labelled images in each view; 0 for none, without labels."""
     crop: Text = None
     """How views are cropped: random, joint (the areas of the two crops differ more) or none; by default as --views."""
     crop_area: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH")] = None
@@ -263,9 +265,9 @@ class PretrainSettings:
         default = min(10, max(1, self.epochs // 10), self.epochs - 1)
         return default if self.warmup_epochs is None else self.warmup_epochs
 
-    def for_images(self, channels: int, dtype: PixelType) -> "PretrainSettings":
+    def for_images(self, channels: int, dtype: PixelType, height: int = 0) -> "PretrainSettings":
         """The same with the default space for such images, if no other space is chosen."""
-        name = standard_space(channels, dtype)
+        name = standard_space(channels, dtype, height)
         if self.space is not None or self.space_name == name or not self._takes_space:
             return self
         return dataclasses.replace(self, space=name)

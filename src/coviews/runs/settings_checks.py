@@ -8,6 +8,7 @@ from coviews.data.request import check_channels, check_depth_and_frames
 from coviews.data.shown_channels import check_shown
 from coviews.errors import CoviewsError, unknown
 from coviews.methods.known import METHODS
+from coviews.methods.view_networks import VIEW_NETWORKS
 from coviews.ops.images import LARGEST
 from coviews.ops.placement import AREA, CROPS
 from coviews.ops.space import SPACES
@@ -48,7 +49,7 @@ _RANGES = {
     "subset_seed": (0, 2**63 - 1), "magnitude": (0, 30), "size": (1, LARGEST), "threads": (1, 4096),
     "view_size": (1, LARGEST), "views_global": (1, 64), "views_local": (0, 64), "local_size": (1, LARGEST),
     "max_pixels": (1, 10**10), "max_side": (1, LARGEST), "accumulate": (1, _MANY),
-    "stream_buffer": (1, 10**9),
+    "stream_buffer": (1, 10**9), "infomin_labels": (0, _MANY),
     "randaugment_steps": (1, MOST_STEPS),
 }  # fmt: skip
 _LARGEST_LR = 1e4
@@ -176,8 +177,10 @@ def _check_viewmaker(settings: "PretrainSettings") -> None:
         raise CoviewsError(f"--viewmaker-budget must be above 0 and at most 1, not {settings.viewmaker_budget}")
     if not 0 <= settings.viewmaker_lr <= _LARGEST_LR:
         raise CoviewsError(f"--viewmaker-lr must be from 0 to {_LARGEST_LR:g}, not {settings.viewmaker_lr}")
-    if settings.views == "viewmaker" and settings.precision == "16-mixed":
-        raise CoviewsError("--views viewmaker works with --precision 32-true or bf16-mixed, not 16-mixed")
+    if settings.infomin_labels and settings.views != "infomin-flow":
+        raise CoviewsError(f"--infomin-labels is an option of --views infomin-flow, not of {settings.views}")
+    if settings.views in VIEW_NETWORKS and settings.precision == "16-mixed":
+        raise CoviewsError(f"--views {settings.views} works with --precision 32-true or bf16-mixed, not 16-mixed")
 
 
 def _check_source(option: str, name: str) -> None:

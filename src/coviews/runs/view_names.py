@@ -15,7 +15,8 @@ CHOSEN_FIRST = {
     SELF_AUGMENT: "coviews.self_augment(settings, out) first, and train with its settings",
     POPULATION: "coviews.population_augment(settings, out) first, and train with its settings",
 }
-MADE_FROM = {"hardviews": "hard_source", "viewmaker": "viewmaker_source"}  # the settings that name what they change
+# the settings that name what they change
+MADE_FROM = {"hardviews": "hard_source", "viewmaker": "viewmaker_source", "infomin-flow": "viewmaker_source"}
 
 
 def check_view_name(name: str) -> None:

@@ -13,7 +13,7 @@ from coviews.data.imageset import ImageSet
 from coviews.encoders.architectures import SMALL, WIDTHS
 from coviews.encoders.method import build_method
 from coviews.methods.method import Method
-from coviews.methods.viewmaker import Viewmaker
+from coviews.methods.view_networks import VIEW_NETWORKS, make_view_network
 from coviews.runs.settings import PretrainSettings
 from coviews.training.monitor import MOST_IMAGES
 
@@ -91,14 +91,14 @@ def _times(method: Method, settings: PretrainSettings, images: ImageSet, steps: 
     ]
     views = [torch.randn(batch, channels, *size) for size in smaller]
     optimizer = torch.optim.SGD([p for p in method.parameters() if p.requires_grad], 1e-6)
-    viewmaker = Viewmaker(channels) if settings.views == "viewmaker" else None
+    network = make_view_network(settings.views, channels) if settings.views in VIEW_NETWORKS else None
 
     def mixed() -> torch.autocast:
         return torch.autocast("cpu", torch.bfloat16, enabled=settings.precision == "bf16-mixed")
 
     def train() -> None:
         optimizer.zero_grad()
-        made = views if viewmaker is None else [viewmaker(view) for view in views]
+        made = views if network is None else [network(view) for view in views]
         with mixed():
             loss = method.losses(made).each.mean()
         loss.backward()

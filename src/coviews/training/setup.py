@@ -23,6 +23,7 @@ from coviews.data.shown_channels import shown_channels
 from coviews.data.splits import can_judge
 from coviews.data.stream import SAMPLED, Stream, open_stream
 from coviews.errors import CoviewsError, one_line
+from coviews.ops.space import SERIES
 from coviews.policies.factors import FAMILIES
 from coviews.policies.limits import forbid_colour
 from coviews.policies.subpolicy import ViewSource
@@ -63,8 +64,10 @@ def final_settings(
             now = now.replaced(**{name: getattr(before, name)})
     if now.precision == AUTO:  # the machine that it began on has decided
         now = now.replaced(precision=before.precision)
-    if now.space is None and before.space == "channels":  # the default for its images
+    if now.space is None and before.space in ("channels", SERIES):  # the default for its images
         now = now.replaced(space=before.space)
+    if now.flip is None and before.space == SERIES:
+        now = now.replaced(flip=before.flip)
     for name, (old, new) in before.differences(now).items():
         if name == "epochs":
             if new > old:
@@ -100,6 +103,12 @@ def without_colour(settings: PretrainSettings, images: ImageSet) -> PretrainSett
         return s.replaced(forbid=forbid_colour(s.forbid))
     except CoviewsError:  # nothing else would be left to these views, or they are to change colours
         return s
+
+
+def without_mirror(settings: PretrainSettings, images: ImageSet) -> PretrainSettings:
+    """The same without mirror images, if none are asked for and the images are series: time runs in one direction."""
+    is_series = images.images.shape[1] == 1
+    return settings.replaced(flip=0.0) if is_series and settings.flip is None else settings
 
 
 def name_of_data(data: Any) -> str:

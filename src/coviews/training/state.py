@@ -18,6 +18,7 @@ from coviews.data.stream import Stream
 from coviews.encoders.method import build_method
 from coviews.errors import CoviewsError
 from coviews.methods.method import Losses, Method
+from coviews.methods.view_networks import VIEW_NETWORKS
 from coviews.ops.plan import Plan
 from coviews.ops.space import space
 from coviews.ops.view_settings import ViewSettings, outside_colour
@@ -36,11 +37,12 @@ from coviews.training.clock import Clock
 from coviews.training.hard_views import HardViews
 from coviews.training.journal import Journal
 from coviews.training.keeping import REFERENCE, Keeping
+from coviews.training.kept_classes import KeptClasses
 from coviews.training.monitor import Monitor
 from coviews.training.optimizers import make_optimizer, restore_optimizer
 from coviews.training.pair_losses import PairLosses
 from coviews.training.ranks import Ranks
-from coviews.training.setup import first_source, load_data, stream_data, without_colour
+from coviews.training.setup import first_source, load_data, stream_data, without_colour, without_mirror
 from coviews.training.signals import Stopped, StopRequest
 from coviews.training.viewmaking import Viewmaking
 
@@ -78,8 +80,8 @@ class Training:
         _, height, width, channels = self.images.images.shape
         pixels = self.images.images.dtype
         if not resumed:  # a run goes on as it began
-            settings = without_colour(settings, self.images)
-        self.settings = settings = settings.for_images(channels, pixels)
+            settings = without_mirror(without_colour(settings, self.images), self.images)
+        self.settings = settings = settings.for_images(channels, pixels, height)
         given_source = first_source(settings)
         self.first_source = fitted_source(given_source, channels, pixels)
         self.views = ViewSettings.of(
@@ -110,8 +112,9 @@ class Training:
         self.ranks = Ranks(fabric, self.bare)
         if self.ranks.any(self.ranks.same(settings.precision) != settings.precision):
             raise CoviewsError("the machines of this run would choose different precisions: give --precision 32-true")
-        adds = settings.views == "viewmaker"
-        self.viewmaking = Viewmaking(settings, channels, self.views, fabric) if adds else None
+        changes = settings.views in VIEW_NETWORKS
+        classes = KeptClasses(settings, self.images, self.batches) if settings.infomin_labels else None
+        self.viewmaking = Viewmaking(settings, channels, self.views, fabric, classes) if changes else None
 
         self.queue = PolicyQueue(settings.queue_size, settings.queue_p)
         self.left_out = operations_left_out(given_source, self.first_source)
@@ -165,10 +168,10 @@ class Training:
             self.hard_views.before_epoch()
 
     def harder(self, views: list[Tensor], plan: Plan) -> tuple[list[Tensor], Plan]:
-        """What is trained on: the views, the hardest pair of each image, or the views as the viewmaker changes them."""
+        """What is trained on: the views, the hardest pair of each image, or the views as a network changes them."""
         if self.hard_views is not None:
             return self.hard_views.pair(views, plan)
-        return (views if self.viewmaking is None else self.viewmaking.views(views)), plan
+        return (views if self.viewmaking is None else self.viewmaking.views(views, self.epoch, self.step)), plan
 
     def change_weights(self, losses: Losses, rate: float) -> None:
         """One step of the optimisers, and of what follows the encoder, by the gradients so far; they begin anew."""
