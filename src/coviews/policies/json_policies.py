@@ -1,6 +1,5 @@
 """What the policies in JSON files share: their operations with the ends of the ranges, so that no space has a name."""
 
-import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from coviews.boundary.schema import Name, Schema
 from coviews.errors import CoviewsError, unknown
 from coviews.files.atomic import write_whole
-from coviews.ops.operations import OPS
+from coviews.ops.series_operations import every_operation
 from coviews.ops.space import FINE, SPACES, Space, has_bins, space
 
 Ranges = dict[str, tuple[float, float]]  # the lowest and the highest value of each operation
@@ -67,11 +66,11 @@ def json_policy_space(content: JSONPolicy, kind: str, used: Iterable[str], path:
             f"of {kind!r}"
         )
     where = f"the policy file {path}"
-    rows = {"Identity": np.zeros(FINE)}
+    rows, widest = {"Identity": np.zeros(FINE)}, _widest()
     for op, (low, high) in content.operations.items():
-        if op not in OPS or op == "Identity":
-            raise unknown(f"operation in {where}:", op, OPS)
-        least, most = _widest()[op]
+        if op not in widest or op == "Identity":
+            raise unknown(f"operation in {where}:", op, widest)
+        least, most = widest[op]
         if not least <= low <= high <= most:
             raise CoviewsError(
                 f"{where} is wrong: the range {low:g} .. {high:g} of {op} is beyond {least:g} .. {most:g}"
@@ -82,10 +81,9 @@ def json_policy_space(content: JSONPolicy, kind: str, used: Iterable[str], path:
     return Space("of a policy file", tuple(rows), np.stack(list(rows.values())))
 
 
-@functools.cache
 def _widest() -> Ranges:
-    """The widest range of each operation in the table and in all spaces."""
-    widest = {op: (row.low, row.high) for op, row in OPS.items()}
+    """The widest range of each operation in the tables and in all spaces."""
+    widest = {op: (row.low, row.high) for op, row in every_operation().items()}
     for operations in map(space, SPACES):
         for op, values in zip(operations.ops, operations.values, strict=True):
             low, high = widest[op]
