@@ -15,12 +15,12 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from coviews.errors import CoviewsError
 from coviews.methods.view_network import ViewNetwork
 
-WIDTH, BLOCKS = 32, 4  # the paper does not say how large its flow is
+WIDTH, BLOCKS = 8, 4  # the paper does not say how large its flow is; the time of a step grows with both
+CLASSIFIER = 32  # channels of the first layer of a classifier
 LARGEST = 0.5  # the logarithm of a factor, and a shift, of one block: bounded, so that the inverse is exact enough
 MIDDLE = 0.5  # the value of a pixel that the flow has as zero
 
@@ -33,23 +33,24 @@ class InfoMinFlow(ViewNetwork):
 
     Args:
         channels: of the images, two or more.
-        width: of the hidden layer in each coupling.
+        width: of the hidden layer in each coupling; by default 8, or twice the channels if that is more.
         blocks: rotations with a coupling.
     """
 
     name = "infomin-flow"
     options = ("name", "channels", "width", "blocks")
 
-    def __init__(self, channels: int, *, width: int = WIDTH, blocks: int = BLOCKS) -> None:
+    def __init__(self, channels: int, *, width: int | None = None, blocks: int = BLOCKS) -> None:
         super().__init__()
         if channels < 2:
             raise CoviewsError("--views infomin-flow needs images of two channels or more: use other --views")
-        self.channels, self.width, self.blocks = channels, width, blocks
+        self.channels, self.blocks = channels, blocks
+        self.width = max(WIDTH, 2 * channels) if width is None else width
         self.kept = max(1, channels // 2)  # by first views: of three channels one, as in the paper
         self.turns = nn.Parameter(torch.zeros(blocks, channels, channels))  # by which channels turn into each other
         sizes = (self.kept, channels - self.kept)
         self.couplings = nn.ModuleList(
-            _Coupling(*(sizes if block % 2 == 0 else sizes[::-1]), width) for block in range(blocks)
+            _Coupling(*(sizes if block % 2 == 0 else sizes[::-1]), self.width) for block in range(blocks)
         )
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None, index: Tensor | None = None) -> Tensor:
@@ -66,18 +67,18 @@ class InfoMinFlow(ViewNetwork):
 
     def transform(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """The channels that views share out (N, C, H, W), and the logarithm of the determinant of each image (N,)."""
-        x, log_determinant = _mixed(images - MIDDLE, _basis(self.turns)), images.new_zeros(len(images))
+        x, log_determinant = _pixels(images - MIDDLE) @ _basis(self.turns).T, images.new_zeros(len(images))
         for block, rotation in enumerate(self._rotations()):
-            x, log_scale = self._coupled(block, _mixed(x, rotation), inverse=False)
-            log_determinant = log_determinant + log_scale.sum((1, 2, 3))
-        return x, log_determinant
+            x, log_scale = self._coupled(block, x @ rotation.T, inverse=False)
+            log_determinant = log_determinant + log_scale.reshape(len(images), -1).sum(1)
+        return _images(x, images), log_determinant
 
     def inverse(self, latent: Tensor) -> Tensor:
         """The images whose channels are these."""
-        x = latent
+        x = _pixels(latent)
         for block, rotation in reversed(list(enumerate(self._rotations()))):
-            x = _mixed(self._coupled(block, x, inverse=True)[0], rotation.T)
-        return _mixed(x, _basis(self.turns).T) + MIDDLE
+            x = self._coupled(block, x, inverse=True)[0] @ rotation
+        return _images(x @ _basis(self.turns), latent) + MIDDLE
 
     def _rotations(self) -> Tensor:
         """An orthogonal matrix for each block (blocks, C, C)."""
@@ -85,7 +86,7 @@ class InfoMinFlow(ViewNetwork):
         return rotations
 
     def _coupled(self, block: int, x: Tensor, *, inverse: bool) -> tuple[Tensor, Tensor]:
-        """One part of the channels scaled and shifted as the other part says, and the logarithms of the factors.
+        """One part of the channels (P, C) scaled and shifted as the other part says, and the logarithms of the factors.
 
         Even blocks change the channels of second views, odd ones those of first views.
         """
@@ -99,7 +100,7 @@ class InfoMinFlow(ViewNetwork):
 class ViewClassifiers(nn.Module):
     """Two small networks that tell the class of an image: one from first views, one from second views."""
 
-    def __init__(self, channels: int, classes: int, *, width: int = WIDTH) -> None:
+    def __init__(self, channels: int, classes: int, *, width: int = CLASSIFIER) -> None:
         super().__init__()
         self.each = nn.ModuleList(
             nn.Sequential(
@@ -121,20 +122,25 @@ class _Coupling(nn.Module):
 
     def __init__(self, given: int, changed: int, width: int) -> None:
         super().__init__()
-        self.hidden, self.last = nn.Conv2d(given, width, 1), nn.Conv2d(width, 2 * changed, 1)
+        self.hidden, self.last = nn.Linear(given, width), nn.Linear(width, 2 * changed)
         nn.init.zeros_(self.last.weight)  # at the start nothing is changed
-        assert self.last.bias is not None
         nn.init.zeros_(self.last.bias)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The logarithms of the factors, and the shifts (N, changed, H, W) each."""
+        """The logarithms of the factors, and the shifts (P, changed) each."""
         log_scale, shift = (LARGEST * torch.tanh(self.last(torch.relu(self.hidden(x))))).chunk(2, 1)
         return log_scale, shift
 
 
-def _mixed(x: Tensor, matrix: Tensor) -> Tensor:
-    """Each pixel's channels times a matrix (C, C)."""
-    return F.conv2d(x, matrix[:, :, None, None])
+def _pixels(images: Tensor) -> Tensor:
+    """The pixels of all images, one after the other: (N, C, H, W) -> (P, C)."""
+    return images.movedim(1, -1).reshape(-1, images.shape[1])
+
+
+def _images(pixels: Tensor, like: Tensor) -> Tensor:
+    """The inverse of `_pixels`: images of this shape."""
+    n, channels, height, width = like.shape
+    return pixels.reshape(n, height, width, channels).movedim(-1, 1)
 
 
 def _basis(like: Tensor) -> Tensor:

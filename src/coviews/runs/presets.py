@@ -56,6 +56,17 @@ PRESETS: dict[str, PretrainSettings] = {
         lr=0.03,
         weight_decay=1e-4,
     ),
+    # Tian et al., What Makes for Good Views for Contrastive Learning?, NeurIPS 2020: as their code, without the jigsaw
+    "infomin": PretrainSettings(
+        views="infomin",
+        fill="mean",
+        encoder="resnet50",
+        method=MoCoSettings(bank=65536, momentum=0.999, temperature=0.15),
+        epochs=200,
+        batch_size=256,
+        lr=0.03,
+        weight_decay=1e-4,
+    ),
     # Zhang et al., Adversarial AutoAugment, ICLR 2020: the policy gets one step of REINFORCE an epoch, without a bound
     "adversarial-autoaugment": PretrainSettings(
         views="indepviews",
