@@ -118,15 +118,16 @@ def test_without_labels_nobody_wins(here, tmp_path):
 
     images = np.random.default_rng(0).integers(0, 256, (64, 16, 16, 3), np.uint8)
     np.save(tmp_path / "images.npy", images)
+    short = TINY.replaced(knn_every=0)
     made = compare(
-        str(tmp_path / "images.npy"), settings=TINY, views=["random", "simclr"], seeds=1, out=tmp_path / "c",
+        str(tmp_path / "images.npy"), settings=short, views=["random", "simclr"], seeds=1, out=tmp_path / "c",
         progress=False,
     )  # fmt: skip
     assert "Without labels" in made.sentence
     assert made.table.heads[:2] == ["", "RankMe"]
     # with some labelled images there is an accuracy
     probed = compare(
-        str(tmp_path / "images.npy"), settings=TINY, views=["random"], seeds=1, out=tmp_path / "d", progress=False,
+        str(tmp_path / "images.npy"), settings=short, views=["random"], seeds=1, out=tmp_path / "d", progress=False,
         probe_data="shapes:60",
     )  # fmt: skip
     assert set(probed.results.runs[0].accuracy) == {"linear", "knn"}
@@ -167,10 +168,13 @@ def epochs_done(run: Path) -> int:
     return metrics.read_bytes().count(b'"kind":"epoch"') if metrics.exists() else 0
 
 
-def test_killed_then_interrupted_then_finished(tmp_path):
+@pytest.mark.parametrize(
+    "signals", [(signal.SIGINT,), pytest.param((signal.SIGKILL, signal.SIGINT), marks=pytest.mark.slow)]
+)
+def test_killed_then_interrupted_then_finished(tmp_path, signals):
     runs = [tmp_path / "comparison" / "runs" / f"{views}-0" for views in ("uniform", "random")]
     done, said = [0, 0], ""
-    for number in (signal.SIGKILL, signal.SIGINT):
+    for number in signals:
         process, least = start(ARGUMENTS, tmp_path), [n + 1 for n in done]
         wait_for(lambda p=process, least=least: p.poll() is not None or _are_past(runs, least))
         assert process.poll() is None

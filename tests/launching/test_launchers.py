@@ -96,7 +96,7 @@ def without_times(result: Result) -> Result:
 
 @pytest.mark.parametrize(
     ("launcher", "seeds"),
-    [*((name, 1) for name in FAR), *(pytest.param(name, 2, marks=pytest.mark.slow) for name in (*FAR, "local"))],
+    [("ray", 1), *(pytest.param(name, 2, marks=pytest.mark.slow) for name in (*FAR, "local"))],
 )
 def test_killed_and_continued_gives_the_bytes_of_plain_runs(launcher, seeds, plain, cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(LocalLauncher, "threads", lambda self, at_once: 1)

@@ -10,7 +10,7 @@ from coviews.policies.factors import FACTORS, Family, change_in_words, listed, v
 
 # Standard deviations by which a family must be better than the recipe to be taken: with more, choices from few labels
 # keep the recipe where it is far behind (docs/results.md)
-BEYOND_NOISE = 0.7
+BEYOND_NOISE = 1.0
 AS_GOOD = 0.5  # standard deviations by which a simpler family may be worse than the best
 
 
