@@ -1,0 +1,87 @@
+"""How much of a choice of views is luck with the labels: labels are drawn many times, for the pilots of a study.
+
+Each draw gives a choice among the families of the pilots. Its regret is how far the encoder of its pilot is behind the
+best of them on the test images, by the mean of kNN and a ridge probe with all labels.
+
+    python benchmarks/choose.py --data FOLDER --out STUDY
+    python benchmarks/choose_luck.py --data FOLDER --out STUDY --labels 10
+"""
+
+import argparse
+import statistics
+from pathlib import Path
+
+import numpy as np
+
+from coviews.choosing.model import FamilyModel, factor_names
+from coviews.choosing.pilot_plan import PlanFile
+from coviews.choosing.probes import leave_one_out
+from coviews.choosing.score import observed
+from coviews.choosing.verdict import verdict
+from coviews.comparison.plan import folder_name
+from coviews.data.load import load_images
+from coviews.encoders.features import features
+from coviews.encoders.images import normalisation
+from coviews.encoders.open import open_encoder
+from coviews.evaluation.knn import knn_accuracy
+from coviews.policies.factors import FACTORS, RECIPE
+
+RIDGES = (0.001, 0.01, 0.1)  # times the mean eigenvalue: the best counts
+
+
+def ridge_accuracy(x: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: np.ndarray) -> float:
+    """The share of test images that ridge regression names."""
+    mean, spread = x.mean(0), x.std(0) + 1e-6
+    x, test = (x - mean) / spread, (test - mean) / spread
+    names, gram = np.unique(labels), x.T @ x
+    targets = (labels[:, None] == names) - np.bincount(np.searchsorted(names, labels)) / len(labels)
+    shares = []
+    for ridge in RIDGES:
+        weights = np.linalg.solve(gram + ridge * np.trace(gram) / len(gram) * np.eye(len(gram)), x.T @ targets)
+        shares.append(float((names[(test @ weights).argmax(1)] == truth).mean()))
+    return max(shares)
+
+
+def regrets(data: Path, study: Path, per_class: int, draws: int) -> list[float]:
+    """The regret of the choice with each draw of labels, on one set of images."""
+    train, test = (load_images(str(data / part), size=32, progress=False) for part in ("train", "test"))
+    plan = PlanFile.read(study / "choice")
+    assert plan is not None
+    families, encoded, accuracies = [], [], []
+    for family, seed in plan.pilots:
+        model = open_encoder(study / "choice" / "runs" / f"{folder_name(family.text)}-{seed}")
+        x, y = (features(model.encoder, s.images, *normalisation(model, train)).astype(float) for s in (train, test))
+        knn = knn_accuracy(x, train.labels, y, test.labels, k=20)
+        accuracies.append(50 * (knn + ridge_accuracy(x, train.labels, y, test.labels)))
+        families.append(family)
+        encoded.append(x)
+    colour = any(family.colour for family in families)
+    start = RECIPE if colour else RECIPE.without_colour()
+    free = tuple(name for name in factor_names() if colour or not FACTORS[name].colour)
+    mean = {f: statistics.fmean(a for g, a in zip(families, accuracies, strict=True) if g == f) for f in families}
+    made = []
+    for draw in range(draws):
+        generator = np.random.default_rng(draw)
+        classes = [np.flatnonzero(train.labels == c) for c in np.unique(train.labels)]
+        rows = np.sort(np.concatenate([generator.permutation(c)[:per_class] for c in classes]))
+        hits = [leave_one_out(x[rows], train.labels[rows]) for x in encoded]
+        choice = verdict(FamilyModel(start, free, observed(families, hits)), families)
+        made.append(max(mean.values()) - mean[choice.family])
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="the folder of the sets, as NAME/{train,test}/CLASS")
+    parser.add_argument("--out", type=Path, required=True, help="the folder of the study")
+    parser.add_argument("--labels", type=int, default=10, help="a class")
+    parser.add_argument("--draws", type=int, default=20)
+    args = parser.parse_args()
+    for study in sorted(args.out.glob("*/choice/plan.json")):
+        name = study.parents[1].name
+        made = regrets(args.data / name, args.out / name, args.labels, args.draws)
+        print(f"{name}: {statistics.fmean(made):.1f} points on average, {max(made):.1f} at worst", flush=True)
+
+
+if __name__ == "__main__":
+    main()
