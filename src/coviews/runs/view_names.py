@@ -6,7 +6,7 @@ from coviews.policies.fixed import FIXED
 from coviews.policies.named import IN_TRAINING, is_policy_file
 
 VIEWS = (*FIXED, *IN_TRAINING)
-DEFAULT_VIEWS = "recipe-keep"  # the best on average without labels, see docs/results.md
+DEFAULT_VIEWS = "recipe-keep"  # better than the recipe on average, and behind it nowhere: docs/results.md
 CHOOSE, SELF_RANDAUGMENT, SELF_AUGMENT, POPULATION = "choose", "selfrandaugment", "selfaugment", "population"
 # what `coviews pretrain` finds before it trains, and how Python finds the same
 CHOSEN_FIRST = {
