@@ -378,3 +378,10 @@ def test_a_family_may_ask_for_the_keeping_head():
     assert settings.replaced(views="hardviews", hard_source=settings.views).keeping.weight == KEEP_WEIGHTS["some"]
     assert PretrainSettings(views="recipe").keeping.weight == 0.0
     assert PretrainSettings(views="coviews").settled().keep == 0.0
+
+
+@pytest.mark.parametrize("sizes", [{"view_size": 4097}, {"local_size": 5000}, {"size": 4097}])
+def test_views_beyond_what_can_be_made_are_refused_before_anything_is_opened(sizes):
+    with pytest.raises(CoviewsError, match="4096"):
+        PretrainSettings(**sizes)
+    assert PretrainSettings(size=4097, view_size=4096).view_size == 4096

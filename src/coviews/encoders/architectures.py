@@ -17,7 +17,7 @@ from coviews.errors import CoviewsError, unknown
 SMALL = 64  # below this many pixels a torchvision ResNet gets the small-image stem, as in the paper
 WEIGHT_COPIES = 4  # of the weights, while they are trained: gradients, momentum, a checkpoint
 _MAPS = 32  # feature maps of the size of the image, at least
-_SEEN = 224  # pixels a side of the images that an encoder from a file is tried on
+_SEEN = 224  # pixels a side of the images that an encoder is tried on
 _MOST_SEEN = 2**21  # pixels of the same for a model of timm
 WIDTHS = {"resnet8": 64, "resnet8x2": 128, "series8": 64}  # our own small ones: channels after the stem
 OF_SERIES = ("series8",)  # those of them that take images of one row
@@ -81,10 +81,16 @@ def make_encoder(name: str, image_size: int | tuple[int, int] = 32, channels: in
             f"the encoder {name!r} needs {in_words(need)} of memory, and {in_words(memory)} are "
             "free for it: choose a smaller one"
         )
+    check_maps(name, size, channels)
     encoder: Any = _bare_encoder(name, size, channels)
     # not `features`: some of timm's models have layers of that name
-    encoder.feature_count = check_encoder(encoder, size, channels, name)
+    encoder.feature_count = check_encoder(encoder, _seen(name, size), channels, name)
     return encoder
+
+
+def _seen(name: str, size: tuple[int, int]) -> tuple[int, int]:
+    """The size of the images that an encoder is tried on: its features are as many for larger ones, but for timm's."""
+    return size if name.startswith("timm/") else (min(size[0], _SEEN), min(size[1], _SEEN))
 
 
 def encoder_of_shapes(
@@ -94,8 +100,7 @@ def encoder_of_shapes(
     outline = _outline(name, size, channels)
     check_shapes({k: tuple(v.shape) for k, v in outline.state_dict().items()}, shapes, name, file)
     encoder: Any = _bare_encoder(name, size, channels)
-    # whatever the images' size, the features are as many; timm's models may depend on it
-    seen = size if name.startswith("timm/") else (min(size[0], _SEEN), min(size[1], _SEEN))
+    seen = _seen(name, size)
     if size[0] * size[1] > _MOST_SEEN and seen == size:
         raise CoviewsError(f"{file} is of {name} for images of {size[0]:,} x {size[1]:,} pixels, which are too large")
     encoder.feature_count = check_encoder(encoder, seen, channels, name)
@@ -136,14 +141,21 @@ def _bare_encoder(name: str, size: tuple[int, int], channels: int) -> nn.Module:
     return _torchvision_resnet(name, size, channels)
 
 
-def check_encoder(encoder: nn.Module, image_size: tuple[int, int], channels: int, name: str | None = None) -> int:
-    """The number of features that an encoder gives for images of this size; an error if it cannot take them."""
+def check_maps(name: str, image_size: tuple[int, int], channels: int) -> str:
+    """An error if the feature maps of two images do not fit into memory; the beginning of other refusals."""
     height, width = image_size
-    name = name or type(encoder).__name__
     refusal = f"the encoder {name!r} cannot take images of {height}x{width}x{channels}"
     need, memory = 2 * 4 * height * width * max(channels, _MAPS), memory_for_images()
     if memory is not None and need > memory:
         raise CoviewsError(f"{refusal}: they need about {in_words(need)} of memory; --size makes them smaller")
+    return refusal
+
+
+def check_encoder(encoder: nn.Module, image_size: tuple[int, int], channels: int, name: str | None = None) -> int:
+    """The number of features that an encoder gives for images of this size; an error if it cannot take them."""
+    height, width = image_size
+    name = name or type(encoder).__name__
+    refusal = check_maps(name, image_size, channels)
     weight = next(encoder.parameters(), torch.empty(0))
     images = torch.zeros(2, channels, height, width, device=weight.device, dtype=weight.dtype)
     try:

@@ -11,6 +11,7 @@ from coviews.methods.known import METHODS
 from coviews.methods.view_networks import VIEW_NETWORKS
 from coviews.ops.images import LARGEST
 from coviews.ops.placement import AREA, CROPS
+from coviews.ops.plan import LARGEST_VIEW
 from coviews.ops.space import SPACES
 from coviews.ops.view_settings import OUTSIDE
 from coviews.policies.factors import FAMILIES, is_family, named_family
@@ -47,7 +48,7 @@ _RANGES = {
     "lr_warmup_epochs": (0, _MANY), "hard_views": (2, 64), "hard_crops": (0, 1024), "knn_every": (0, _MANY),
     "keep_every": (0, _MANY), "devices": (1, 1024), "num_nodes": (1, 100_000), "seed": (0, 2**63 - 1),
     "subset_seed": (0, 2**63 - 1), "magnitude": (0, 30), "size": (1, LARGEST), "threads": (1, 4096),
-    "view_size": (1, LARGEST), "views_global": (1, 64), "views_local": (0, 64), "local_size": (1, LARGEST),
+    "view_size": (1, LARGEST_VIEW), "views_global": (1, 64), "views_local": (0, 64), "local_size": (1, LARGEST_VIEW),
     "max_pixels": (1, 10**10), "max_side": (1, LARGEST), "accumulate": (1, _MANY),
     "stream_buffer": (1, 10**9), "infomin_labels": (0, _MANY),
     "randaugment_steps": (1, MOST_STEPS),
@@ -77,6 +78,10 @@ def check_numbers(settings: "PretrainSettings") -> None:
         value = getattr(settings, name)
         if value is not None and (type(value) is not int or not low <= value <= high):
             raise CoviewsError(f"{flag(name)} must be a whole number from {low} to {high}, not {value!r}")
+    if settings.view_size is None and (settings.size or 0) > LARGEST_VIEW:
+        raise CoviewsError(
+            f"views have at most {LARGEST_VIEW} pixels a side: give --view-size for images of that --size"
+        )
     devices = settings.devices * settings.num_nodes
     if settings.batch_size % devices:
         raise CoviewsError(f"--batch-size {settings.batch_size} cannot be shared evenly among {devices} devices")
