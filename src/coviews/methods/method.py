@@ -14,7 +14,7 @@ from coviews.errors import CoviewsError
 from coviews.methods.heads import make_projector
 from coviews.methods.losses import chance_loss, info_nce
 
-WIDEST = 1_000_000  # numbers in a layer: far more than fit into any memory, and few enough to count the weights
+WIDEST = 65_536  # numbers in a layer: as many as the prototypes of the largest DINO; two such layers take gigabytes
 
 
 @dataclass(frozen=True, kw_only=True)
