@@ -8,7 +8,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 import coviews.comparison.self_augment as module
-from coviews import CoviewsError, compare, info_nce, load_images, pretrain, self_augment
+from coviews import CoviewsError, info_nce, load_images, pretrain, self_augment
 from coviews.cli import main
 from coviews.comparison.held_out_losses import HeldOutLosses
 from coviews.ops.view_settings import ViewSettings
@@ -143,8 +143,6 @@ def test_the_command_trains_with_what_it_found(tmp_path, monkeypatch, capsys):
 def test_what_cannot_be_done_is_named(tmp_path):
     with pytest.raises(CoviewsError, match=r"call coviews\.self_augment\(settings, out\) first"):
         pretrain(settings=TINY, progress=False)
-    with pytest.raises(CoviewsError, match="--views selfaugment, and compare the file that it writes"):
-        compare(settings=TINY, views=["selfaugment"], out=tmp_path / "c", progress=False)
     with pytest.raises(CoviewsError, match="give --batch-size 4"):
         self_augment(TINY.replaced(batch_size=40), tmp_path / "a", **FIGURES)
     with pytest.raises(CoviewsError, match="two folds or more"):

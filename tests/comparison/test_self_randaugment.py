@@ -5,7 +5,7 @@ import json
 import pytest
 
 import coviews
-from coviews import CoviewsError, compare, pretrain, self_randaugment
+from coviews import CoviewsError, pretrain, self_randaugment
 from coviews.cli import main
 from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import read_settings
@@ -56,8 +56,6 @@ def test_the_command_trains_with_what_it_found(here, tmp_path, monkeypatch, caps
 def test_what_cannot_be_done_is_named(tmp_path):
     with pytest.raises(CoviewsError, match=r"call coviews\.self_randaugment\(settings, out\) first"):
         pretrain(settings=TINY, progress=False)
-    with pytest.raises(CoviewsError, match="choose views first, with coviews pretrain --views selfrandaugment"):
-        compare(settings=TINY, views=["selfrandaugment"], out=tmp_path / "c", progress=False)
     with pytest.raises(CoviewsError, match="two different pairs"):
         self_randaugment(TINY, tmp_path / "p", steps=[1], magnitudes=[3], progress=False)
     with pytest.raises(CoviewsError, match="--randaugment-steps must be a whole number from 1"):

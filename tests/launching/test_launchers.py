@@ -23,7 +23,7 @@ from coviews.cli import main
 from coviews.comparison.results import Result
 from coviews.comparison.workers import Workers
 from coviews.files.lock import lock_folder
-from coviews.launching import attendance, far_training, lease
+from coviews.launching import attendance, far_training, launchers, lease
 from coviews.launching.attendance import Attendance, read_state
 from coviews.launching.launchers import Launcher, LocalLauncher, named_launcher
 from coviews.launching.lease import Lease, LeaseKeeper, LeaseWatch
@@ -418,7 +418,8 @@ def test_a_cluster_that_is_not_there(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system gives no process fewer cores")
-def test_trainings_share_the_cores_that_the_process_was_given():
+def test_trainings_share_the_cores_that_the_process_was_given(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     mine = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(mine)})
     try:
@@ -426,3 +427,11 @@ def test_trainings_share_the_cores_that_the_process_was_given():
     finally:
         os.sched_setaffinity(0, mine)
     assert LocalLauncher().threads(1) == len(mine)
+
+
+def test_trainings_have_no_more_threads_than_any_process(monkeypatch):
+    """Pilots within a training of a comparison take its share of the cores, not all of them."""
+    monkeypatch.setattr(launchers, "cores", lambda: 8)
+    for limit, at_once, threads in (("", 1, 8), ("3", 1, 3), ("3", 4, 2), ("1", 8, 1), ("0", 2, 1), ("all", 2, 4)):
+        monkeypatch.setenv("OMP_NUM_THREADS", limit)
+        assert LocalLauncher().threads(at_once) == threads

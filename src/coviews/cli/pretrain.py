@@ -1,6 +1,5 @@
 """`coviews pretrain`."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +9,7 @@ from coviews.cli.settings import MethodName, SearchName, starting_settings
 from coviews.console.options import Data, Int, Text
 from coviews.errors import CoviewsError
 from coviews.runs.settings import PretrainSettings
-from coviews.runs.view_names import CHOOSE, CHOSEN_FIRST, POPULATION, SELF_AUGMENT, SELF_RANDAUGMENT
-
-_WITH_PILOTS = (SELF_RANDAUGMENT, SELF_AUGMENT, POPULATION)
+from coviews.runs.view_names import CHOOSE, CHOSEN_FIRST, POPULATION, SEARCHED_FIRST
 
 
 def pretrain_command(
@@ -54,8 +51,8 @@ def pretrain_command(
         resume = _run_to_continue(settings, resume, overwrite)
     if labels is not None and (settings.views != CHOOSE or resume is not None):
         raise CoviewsError("--labels goes with --views choose: training itself needs none")
-    if pilot_epochs is not None and (settings.views not in _WITH_PILOTS or pilot_epochs < 1):
-        raise CoviewsError(f"--pilot-epochs, a number from 1, goes with --views {' or '.join(_WITH_PILOTS)}")
+    if pilot_epochs is not None and (settings.views not in SEARCHED_FIRST or pilot_epochs < 1):
+        raise CoviewsError(f"--pilot-epochs, a number from 1, goes with --views {' or '.join(SEARCHED_FIRST)}")
     if pilot_score is not None and settings.views != POPULATION:
         raise CoviewsError("--pilot-score goes with --views population")
     if settings.views in CHOSEN_FIRST and resume is None:
@@ -89,9 +86,7 @@ def _with_chosen_views(
 ) -> PretrainSettings:
     """The settings with views that are chosen first, in the run's folder."""
     from coviews.choosing.choose import choose
-    from coviews.comparison.population import population_augment
-    from coviews.comparison.self_augment import self_augment
-    from coviews.comparison.self_randaugment import self_randaugment
+    from coviews.comparison.searches_first import search_first
     from coviews.runs.folder import CHOICE
     from coviews.training.lifecycle import default_folder
 
@@ -99,13 +94,8 @@ def _with_chosen_views(
     out = s.out or default_folder(s)
     if (out / "config.yaml").exists() and not overwrite:
         raise CoviewsError(f"{out} holds a run: continue it with --resume {out}, choose another --out, or --overwrite")
-    if s.views in _WITH_PILOTS:
-        searches: dict[str, Callable[..., Any]] = {
-            SELF_RANDAUGMENT: self_randaugment, SELF_AUGMENT: self_augment, POPULATION: population_augment
-        }  # fmt: skip
-        found = searches[s.views](s, out / CHOICE, progress=progress, **pilots)
-        print(found.sentence)
-        return found.settings.replaced(out=out)
+    if s.views in SEARCHED_FIRST:
+        return search_first(s, out, progress=progress, **pilots).replaced(out=out)
     choice = choose(
         s.data, labels=labels, budget=budget, matters=s.matters, ignores=s.ignores, forbid=s.forbid, cap=s.cap,
         keep=s.keep is None, channels=s.channels, seed=s.seed, data_root=s.data_root, cache=s.cache, out=out / CHOICE,

@@ -204,6 +204,7 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
     """The seconds of each job; the data is looked at once, so that a mistake is seen before hours of training."""
     if not jobs:
         return {}
+    from coviews.comparison.searches_first import expected_search_seconds
     from coviews.training.estimate import expected_seconds, measured_pace
     from coviews.training.setup import for_this_machine, load_data
 
@@ -223,7 +224,8 @@ def _expected(jobs: Sequence[Job], threads: int, progress: bool) -> dict[str, fl
         work = (data, s.encoder, s.method, s.batch_size, s.precision, views)
         if work not in paces:
             paces[work] = measured_pace(s, images, threads)
-        seconds[job.name] = expected_seconds(s, paces[work], len(images), 0 if test is None else len(test))
+        whole = expected_seconds(s, paces[work], len(images), 0 if test is None else len(test))
+        seconds[job.name] = whole + expected_search_seconds(s, whole, paces[work].passing, len(images))
     return seconds
 
 

@@ -3,12 +3,12 @@
 import contextlib
 import dataclasses
 import json
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from coviews.boundary.json_text import read_json
 from coviews.boundary.schema import Schema
+from coviews.comparison.search_time import timed_search
 from coviews.data.load import ImageSet
 from coviews.errors import CoviewsError
 from coviews.files.atomic import remove_partial, write_whole, writing
@@ -18,7 +18,7 @@ from coviews.runs.settings_file import parse_settings, settings_yaml
 from coviews.training.setup import for_this_machine, load_data, without_colour
 from coviews.training.signals import Stopped
 
-_FILE, _TIME = "search.json", "seconds.json"
+_FILE = "search.json"
 _SHARE = 10  # pilots have so many times fewer epochs than the training
 
 
@@ -29,12 +29,6 @@ class _Search(Schema):
     settings: str
     figures: dict[str, int | float | str]
     images: list[float]
-
-
-class _Time(Schema):
-    """What a search has cost."""
-
-    seconds: float
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -88,7 +82,7 @@ class PilotFolder:
             remove_partial(folder)
             facts = [*images.images.shape, *images.mean]
             _claim(folder / _FILE, _Search(kind, settings_yaml(pilots), dict(figures), [float(x) for x in facts]))
-            with _going_on(), _timed(folder / _TIME):
+            with _going_on(), timed_search(folder):
                 yield cls(folder, pilots, images)
 
 
@@ -117,18 +111,6 @@ def _claim(file: Path, search: _Search) -> None:
     if differing or not same:
         what = next(iter(differing), "images or figures")
         raise CoviewsError(f"{file.parent} holds a search with another {what}: choose another --out")
-
-
-@contextlib.contextmanager
-def _timed(file: Path) -> Iterator[None]:
-    """Add the seconds of this sitting to those of earlier ones; those of a sitting that is killed are not known."""
-    start = time.monotonic()
-    before = read_json(file, _Time, "time of a search").seconds if file.exists() else 0.0
-    try:
-        yield
-    finally:
-        seconds = round(before + time.monotonic() - start, 1)
-        write_whole(file, json.dumps({"seconds": seconds}).encode())
 
 
 @contextlib.contextmanager

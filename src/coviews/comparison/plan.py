@@ -13,7 +13,7 @@ from coviews.policies.named import is_policy_file
 from coviews.policies.tilted import COOPERATIVE
 from coviews.runs.settings import FROM_PYTHON, PretrainSettings
 from coviews.runs.settings_file import changed_settings
-from coviews.runs.view_names import CHOOSE, CHOSEN_FIRST, SELF_RANDAUGMENT
+from coviews.runs.view_names import CHOOSE
 from coviews.searching.known import SEARCHES
 
 VIEWS = ("simclr", "random", "uniform", "randaugment", "hardviews", "indepviews", "coviews")
@@ -61,10 +61,8 @@ class Plan:
                 raise CoviewsError("a comparison needs data by name: a folder, a file or a known set")
             if settings.stream:
                 raise CoviewsError("a comparison judges by all images: leave out --stream, or give a --subset instead")
-            if settings.views in CHOSEN_FIRST:
-                how = "choose" if settings.views == CHOOSE else f"pretrain --views {settings.views}"
-                those = "those" if settings.views == SELF_RANDAUGMENT else "the file that it writes"
-                raise CoviewsError(f"choose views first, with coviews {how}, and compare {those}")
+            if settings.views == CHOOSE:
+                raise CoviewsError("choose views first, with coviews choose, and compare the file that it writes")
 
     @property
     def jobs(self) -> list[Job]:

@@ -15,6 +15,7 @@ import msgspec
 from coviews.boundary.json_text import json_lines, read_json
 from coviews.boundary.schema import Count, Name, OpenSchema, Schema, checked
 from coviews.comparison.plan import Job, Plan
+from coviews.comparison.search_time import seconds_of_search
 from coviews.compat import cores
 from coviews.errors import CoviewsError
 from coviews.evaluation.measures import accuracy_measures
@@ -176,7 +177,8 @@ def collect(job: Job, folder: Path, threads: int) -> Result | None:
         return None
     results = judged[-1].results
     evaluation = checked(results, _Evaluation, f"the last evaluation in {folder}")
-    seconds, searching, curve, pretrained_on = 0.0, 0.0, [], 0
+    before = seconds_of_search(folder)
+    seconds, searching, curve, pretrained_on = before, before, [], 0
     for record in _lines(folder / "metrics.jsonl", _Metrics):
         seconds += record.time.seconds
         searching += record.time.seconds if record.kind == "search" else 0.0

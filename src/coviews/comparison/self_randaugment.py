@@ -11,6 +11,7 @@ from pathlib import Path
 from coviews.comparison.compare import carry_out, failure, protocol
 from coviews.comparison.pilot_folder import pilot_settings
 from coviews.comparison.plan import Plan
+from coviews.comparison.search_time import timed_search
 from coviews.errors import CoviewsError
 from coviews.runs.settings import PretrainSettings
 
@@ -65,7 +66,8 @@ def self_randaugment(
     shared = pilot_settings(settings, "randaugment", epochs)
     variants = {f"N={n} M={m}": shared.replaced(randaugment_steps=n, magnitude=m) for n, m in grid}
     plan = Plan(variants, (settings.seed,), {**protocol(None, False), "baselines": False})
-    comparison = carry_out(plan, Path(out), jobs=jobs, progress=progress)
+    with timed_search(Path(out)):
+        comparison = carry_out(plan, Path(out), jobs=jobs, progress=progress)
     if comparison.failed:
         raise failure(comparison.failed)
     scores = {}

@@ -18,6 +18,7 @@ from coviews.boundary.schema import Schema
 from coviews.errors import CoviewsError
 from coviews.runs.settings import PretrainSettings
 from coviews.runs.settings_file import parse_settings
+from coviews.runs.view_names import SEARCHED_FIRST
 
 
 class _Asked(Schema):
@@ -50,10 +51,18 @@ def train_and_judge(folder: Path, settings: PretrainSettings, evaluation: dict[s
 
 
 def begin_or_continue(folder: Path, settings: PretrainSettings) -> None:
-    """Train, from the last checkpoint if there is one."""
+    """Train, from the last checkpoint if there is one; views that are searched for first are looked for first."""
     from coviews.training.pretrain import pretrain
 
-    if (folder / "config.yaml").exists():
+    begun = (folder / "config.yaml").exists()
+    if settings.views in SEARCHED_FIRST:
+        from coviews.comparison.searches_first import search_first
+
+        if begun:
+            pretrain(resume=folder)  # with the views that were found
+            return
+        settings = search_first(settings, folder)
+    if begun:
         pretrain(settings=settings, resume=folder)
     else:
         pretrain(settings=settings, out=folder)

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,8 +37,9 @@ class LocalLauncher:
         """Nothing can be missing."""
 
     def threads(self, at_once: int) -> int:
-        """Of each training: they share the cores."""
-        return max(1, cores() // at_once)
+        """Of each training: they share the cores; no more than OMP_NUM_THREADS, as for any process."""
+        share, limit = max(1, cores() // at_once), os.environ.get("OMP_NUM_THREADS", "")
+        return min(share, max(1, int(limit))) if limit.isascii() and limit.isdecimal() else share
 
     @contextlib.contextmanager
     def opened(self, folder: Path) -> Iterator[Callable[[Task], Training]]:

@@ -28,7 +28,7 @@ from coviews.policies.named import is_policy_file, policy_source
 from coviews.policies.subpolicy import ViewSource
 from coviews.runs.leaves import OF_THE_MACHINE, changed_leaves, differing_leaves
 from coviews.runs.settings_checks import OPTIMIZERS, check_choices, check_limits, check_names, check_numbers
-from coviews.runs.view_names import DEFAULT_VIEWS, MADE_FROM, VIEWS, check_view_name, view_family
+from coviews.runs.view_names import CHOSEN_FIRST, DEFAULT_VIEWS, MADE_FROM, VIEWS, check_view_name, view_family
 from coviews.searching.loss_table import TableSettings
 from coviews.searching.settings import SearchSettings
 
@@ -384,14 +384,14 @@ class PretrainSettings:
 
     def settled(self) -> "PretrainSettings":
         """The same with nothing left to defaults that depend on other choices, and may be others tomorrow."""
+        if self.views in CHOSEN_FIRST:
+            return self  # what is found will decide
         p, family = self.placement, self.family
         named: dict[str, Any] = {}
         if family is not None:  # a file may have other views tomorrow
             prior: dict[str, Any] = {"prior": family.text}
-            if self.learns_views:
-                named = {"search": dataclasses.replace(self.search, **prior)}
-            else:
-                named = {MADE_FROM.get(self.views, "views"): family.text}
+            own = {MADE_FROM.get(self.views, "views"): family.text}
+            named = {"search": dataclasses.replace(self.search, **prior)} if self.learns_views else own
         return dataclasses.replace(
             self, space=self.space_name, crop=p.crop, crop_area=p.area, flip=p.flip, flip_vertical=p.flip_vertical,
             quarter_turns=p.quarter_turns, warmup_epochs=self.warmup, keep=self.keeping.weight, lr=self.base_lr,

@@ -15,6 +15,7 @@ CHOSEN_FIRST = {
     SELF_AUGMENT: "coviews.self_augment(settings, out) first, and train with its settings",
     POPULATION: "coviews.population_augment(settings, out) first, and train with its settings",
 }
+SEARCHED_FIRST = (SELF_RANDAUGMENT, SELF_AUGMENT, POPULATION)  # those of them that need no labels and no answers
 # the settings that name what they change
 MADE_FROM = {"hardviews": "hard_source", "viewmaker": "viewmaker_source", "infomin-flow": "viewmaker_source"}
 
