@@ -38,8 +38,6 @@ _ELSEWHERE = ("out", "data", "source", "run", "table")  # each command has them 
 Taken = Callable[[Any], "Numbers | None"]  # what an option of a type takes; None if it is not of the kind that is tried
 # these may be large: it is what was asked for, and takes as long as it takes
 _LONG_WORK = {"epochs", "seeds", "rows", "per_class", "pilots", "images"}
-# a step of training on views of 1,000 pixels needs more than a gigabyte, whatever the program does
-_LARGE_WORK = {"--size": "200", "--view-size": "200", "--local-size": "200"}
 
 
 RUN = "RUN"  # stands for the folder of a finished run
@@ -164,9 +162,7 @@ def _case(
     else:
         words, options = chance.choices(every, [len(options) for _, options in every])[0]
         for name in chance.sample(sorted(options), min(len(options), chance.choice((1, 1, 1, 2)))):
-            values = [value(name, options[name], chance) for _ in range(options[name].width)]
-            trained = words[0] == "pretrain" and name in _LARGE_WORK
-            more += [name, *(_LARGE_WORK[name] if trained and v == "1_000" else v for v in values)]
+            more += [name, *(value(name, options[name], chance) for _ in range(options[name].width))]
     outs = {"preview": "sheet.png", "neighbours": "sheet.png", "embed": "features.npz", "evaluate": "results.jsonl"}
     return [str(run) if word == RUN else word for word in words] + [
         *more,

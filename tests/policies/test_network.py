@@ -230,9 +230,17 @@ def test_other_wrong_input():
         PolicyNetwork(0, 11, np.zeros(0, bool), rng)
     with pytest.raises(CoviewsError, match="magnitude flags"):
         PolicyNetwork(3, 11, np.zeros(2, bool), rng)
-    with pytest.raises(CoviewsError, match="hidden must be a whole number from 1, not 0"):
+    with pytest.raises(CoviewsError, match="hidden must be a whole number from 1 to 1,024, not 0"):
         NetworkSettings(hidden=0)
     with pytest.raises(CoviewsError, match="masked must be true or false, not 1"):
         NetworkSettings(masked=1)
     with pytest.raises(CoviewsError, match=r"2 views of 2 steps.*\(5, 2, 3\)"):
         tiny().evaluate(np.zeros((5, 2, 3), int), np.zeros((5, 2, 3), int))
+
+
+@pytest.mark.parametrize("name", ["hidden", "embedding"])
+def test_networks_have_a_greatest_width(name):
+    assert getattr(NetworkSettings(**{name: 1_024}), name) == 1_024
+    for value in (0, 1_025, 10**30):
+        with pytest.raises(CoviewsError, match=f"{name} must be a whole number from 1 to 1,024, not {value}"):
+            NetworkSettings(**{name: value})

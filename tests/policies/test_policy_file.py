@@ -138,7 +138,7 @@ WRONG = {
     "statistics as a number": (setting("statistics", to=3), "description is wrong"),
     "unknown setting": (setting("network", "depth", to=3), "description of the network is wrong: it has no 'depth'"),
     "masked as a number": (setting("network", "masked", to=1), "masked: expected bool, got int"),
-    "huge network": (setting("network", "hidden", to=10**9), "has the shape .*, not "),
+    "huge network": (setting("network", "hidden", to=10**9), "hidden must be a whole number from 1 to 1,024"),
     "other size": (setting("network", "hidden", to=9), "has the shape .*, not "),
     "missing weight": (weight("op_head", lambda w: None), "weight 'op_head' is missing"),
     "weight of another shape": (weight("op_head", lambda w: w[:, 1:].copy()), r"'op_head' has the shape \(8, 15\)"),

@@ -249,6 +249,8 @@ def test_a_scorer_that_answers_wrongly_is_told_so():
         ({"samples": 1}, "samples must be a whole number from 2 to 1,000,000, not 1"),
         ({"epochs": 1.5}, "epochs must be a whole number from 1 to 1,000,000, not 1.5"),
         ({"minibatch": 33}, "minibatch of 33 is more than its 32 samples"),
+        ({"epochs": 101}, "epochs must be at most 100, not 101"),
+        ({"iterations": 10_001}, "iterations must be at most 10,000, not 10,001"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0, not 0.0"),
         ({"learning_rate": math.nan}, "learning_rate must be above 0, not nan"),
         ({"clip": -0.2}, "clip must be above 0"),

@@ -15,6 +15,7 @@ from coviews.policies.blas_threads import one_blas_thread
 from coviews.policies.lstm import Array
 
 LONGEST = 256  # steps in all: beyond it, a number in a call or in a file is surely a mistake
+_WIDEST = 1_024  # units; the author's network has 512
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,10 @@ class NetworkSettings:
     def __post_init__(self) -> None:
         for name in ("hidden", "embedding"):
             value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise CoviewsError(f"the policy network's {name} must be a whole number from 1, not {value!r}")
+            if type(value) is not int or not 1 <= value <= _WIDEST:
+                raise CoviewsError(
+                    f"the policy network's {name} must be a whole number from 1 to {_WIDEST:,}, not {value!r}"
+                )
         for name in ("conditioned", "masked"):
             if type(getattr(self, name)) is not bool:
                 raise CoviewsError(f"the policy network's {name} must be true or false, not {getattr(self, name)!r}")

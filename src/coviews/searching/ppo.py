@@ -20,6 +20,7 @@ from coviews.searching.settings import SearchSettings
 
 REFERENCES = ("uniform", "current")
 _MOST_PAIRS = 10_000_000  # that are drawn at once
+_MOST = {"iterations": 10_000, "epochs": 100}  # the paper has 100 and 4
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam
 CONSTANT = 1e-6  # a spread of rewards below this share of their size is rounding, not a signal
 
@@ -70,6 +71,9 @@ class PPOSettings(SearchSettings):
         self._check_counts(
             every=1, iterations=1, samples=2, epochs=1, minibatch=1, batch=2, images_each=1, reference_batches=1
         )
+        for name, most in _MOST.items():
+            if getattr(self, name) > most:
+                raise CoviewsError(f"PPO's {name} must be at most {most:,}, not {getattr(self, name):,}")
         for name, pairs in (
             ("samples on images_each images", self.samples * self.images_each),
             ("reference_batches of batch pairs", self.reference_batches * self.batch),
