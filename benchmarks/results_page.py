@@ -25,6 +25,7 @@ RESULTS, PAGES, FIGURE = (
     ROOT / "docs/figures/study.png",
 )
 SETS = ("cifar10", "fruits", "steel", "signs", "speech")
+SYSTEM_SETS = ("cifar10", "fruits")  # speech is not finished
 QUIET = 2  # the seed in the study during whose runs hardly anything else ran
 LEARNED = ("CoViews", "IndepViews", "CoViews by table", "IndepViews by table")
 OVER_FIXED = [
@@ -234,6 +235,10 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "learning rate fruits": ("learning-rate-fruits", lambda r: made(r) + standings(r).markdown()),
     "precision": ("precision", lambda r: made(r) + standings(r).markdown()),
     "precision differences": ("precision", lambda r: differences(r, [("bf16", "32 bits")]).markdown()),
+    **{
+        f"systems {name} differences": (f"systems-{name}", lambda r: over_plain_recipe(r).markdown())
+        for name in SYSTEM_SETS
+    },
     "moco": ("moco", lambda r: made(r) + standings(r, ("knn", "linear")).markdown()),
 }
 
@@ -243,6 +248,41 @@ def over_recipe(results: Results) -> Rows:
     names = [name for name in ranked(results) if len(results.of(name)) >= 3]
     recipe = recipe_of(results)
     return differences(results, [(name, recipe) for name in names if name != recipe])
+
+
+def over_plain_recipe(results: Results) -> Rows:
+    return differences(results, [(name, "recipe") for name in ranked(results) if name != "recipe"])
+
+
+def systems() -> str:
+    """Every system on each set: linear probe and kNN, the epochs that it had time for, and what it costs."""
+    sets = {name: read_results(RESULTS / f"systems-{name}.json") for name in SYSTEM_SETS}
+    costs = json.loads((RESULTS / "systems-costs.json").read_text())
+    means = {
+        system: statistics.fmean(statistics.fmean(map(both, r.of(system))) for r in sets.values() if r.of(system))
+        for system in costs[SYSTEM_SETS[0]]
+    }
+    rows = []
+    for system in sorted(means, key=lambda name: -means[name]):
+        cost = costs[SYSTEM_SETS[0]][system]
+        spent = cost.get("before", 0.0) / costs[SYSTEM_SETS[0]]["recipe"]["epochs"]
+        cells = []
+        for name, results in sets.items():
+            runs = results.of(system)
+            if not runs:
+                cells.append("")
+                continue
+            accuracies = " / ".join(mean_and_deviation([r.accuracy[m] for r in runs]) for m in ("linear", "knn"))
+            cells.append(f"{accuracies} ({costs[name][system]['epochs']})")
+        before = f"{spent:.0%} before" if spent else f"{cost['search']:.2f} each" if cost.get("search") else ""
+        rows.append([system, f"{cost['epoch']:.2f}", before, *cells, f"{means[system]:.1f}"])
+    untrained = [next(r.untrained for r in results.runs if r.untrained) for results in sets.values()]
+    cells = [" / ".join(f"{found[m]:.1f}" for m in ("linear", "knn")) for found in untrained]
+    mean = statistics.fmean(statistics.fmean((found["linear"], found["knn"])) for found in untrained)
+    rows.append(["*untrained encoder*", "", "", *cells, f"{mean:.1f}"])
+    head = ["linear probe / kNN in % (epochs)", "time of an epoch", "searches", *sets, "mean"]
+    about = "; ".join(sorted({run.made for results in sets.values() for run in results.runs}))
+    return f"{about}.\n\n{Rows(head, rows).markdown()}"
 
 
 def recipe_of(results: Results) -> str:
@@ -296,7 +336,7 @@ def effects() -> str:
 
 def filled(text: str) -> str:
     """The same page, its tables made anew."""
-    for name, make in (("effects", effects), ("regrets", regrets)):
+    for name, make in (("effects", effects), ("regrets", regrets), ("systems", systems)):
         made = f"<!-- {name} -->\n{make()}<!-- end -->" if f"<!-- {name} -->" in text else ""
         text = re.sub(rf"<!-- {name} -->\n.*?<!-- end -->", made, text, flags=re.DOTALL)
 

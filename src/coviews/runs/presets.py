@@ -2,6 +2,7 @@
 
 from coviews.errors import unknown
 from coviews.methods.moco import MoCoSettings
+from coviews.methods.rotation import RotationSettings
 from coviews.methods.simclr import SimCLRSettings
 from coviews.policies.network import NetworkSettings
 from coviews.runs.settings import PretrainSettings
@@ -55,6 +56,19 @@ PRESETS: dict[str, PretrainSettings] = {
         batch_size=256,
         lr=0.03,
         weight_decay=1e-4,
+    ),
+    # Gidaris et al., Unsupervised Representation Learning by Predicting Image Rotations, ICLR 2018: their learning rate
+    # falls in steps
+    "rotation-cifar10": PretrainSettings(
+        data="cifar10",
+        test_data="cifar10:test",
+        views="crop large, mirror",
+        method=RotationSettings(),
+        encoder="resnet18",
+        epochs=100,
+        batch_size=128,
+        lr=0.2,  # for 256 images: 0.1 for a batch
+        weight_decay=5e-4,
     ),
     # Tian et al., What Makes for Good Views for Contrastive Learning?, NeurIPS 2020: as their code, without the jigsaw
     "infomin": PretrainSettings(
