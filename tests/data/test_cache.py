@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coviews import CoviewsError, load_images
+from coviews import CoviewsError, compat, load_images
 from coviews.data import cache, image_files, picture_reader
 from coviews.data.imageset import ImageSet
 from coviews.ops.images import check_images
@@ -150,11 +150,11 @@ def test_the_mean_colour_of_a_mapped_array_needs_no_memory(tmp_path):
 
 
 def test_by_default_half_of_what_is_free(monkeypatch, folder, store):
-    monkeypatch.setattr(cache, "_free_memory", lambda: 1000)
-    monkeypatch.setattr(cache, "_memory_of_container", lambda: None)
+    monkeypatch.setattr(compat, "_available", lambda: 1000)
+    monkeypatch.setattr(compat, "_memory_of_container", lambda: None)
     assert cache.memory_for_images() == 500
     assert isinstance(load(folder, store, memory=None).images, np.memmap)
-    monkeypatch.setattr(cache, "_memory_of_container", lambda: 800)
+    monkeypatch.setattr(compat, "_memory_of_container", lambda: 800)
     assert cache.memory_for_images() == 400
     monkeypatch.undo()
     assert 10**6 < cache.memory_for_images() < 10**14

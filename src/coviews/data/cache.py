@@ -19,6 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from coviews.boundary.arrays import map_array
 from coviews.boundary.json_text import read_json
 from coviews.boundary.schema import Count, Schema
+from coviews.compat import free_memory
 from coviews.data.levels import ValueRange, checked_range
 from coviews.errors import CoviewsError
 
@@ -54,8 +55,8 @@ def default_cache() -> Path:
 
 def memory_for_images() -> int | None:
     """Half of the memory that is free now, in bytes; None if the system does not tell."""
-    limits = [bytes for bytes in (_free_memory(), _memory_of_container()) if bytes is not None]
-    return min(limits) // 2 if limits else None
+    free = free_memory()
+    return None if free is None else free // 2
 
 
 def cache_key(identity: Iterable[str], *choices: object) -> str:
@@ -176,25 +177,3 @@ def _remove_stale(folder: Path) -> None:
             newest = max(path.stat().st_mtime for path in (old, *old.iterdir()))
             if time.time() - newest > _STALE:
                 shutil.rmtree(old, ignore_errors=True)
-
-
-def _free_memory() -> int | None:
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _memory_of_container() -> int | None:
-    """The memory limit of the container, if there is one."""
-    try:
-        return int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
-    except (OSError, ValueError):  # "max" means no limit
-        return None

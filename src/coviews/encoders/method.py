@@ -8,6 +8,8 @@ from coviews.data.load import ImageSet
 from coviews.encoders.architectures import WEIGHT_COPIES, check_encoder, make_encoder
 from coviews.encoders.initial import start_from
 from coviews.encoders.small_maps import compute_small_maps_in_full
+from coviews.encoders.step_memory import check_step_memory
+from coviews.encoders.weight_gradients import multiply_for_weight_gradients
 from coviews.errors import CoviewsError
 from coviews.methods.known import make_method
 from coviews.methods.method import Method
@@ -18,19 +20,37 @@ def build_method(settings: PretrainSettings, images: ImageSet, module: nn.Module
     """The encoder and the method that trains it."""
     s, (_, height, width, channels) = settings, images.images.shape
     encoder = module if module is not None else make_encoder(s.encoder, (height, width), channels)
+    any_size = module is None and not s.encoder.startswith("timm/")
+    if any_size:  # before anything is computed at the views' size
+        _check_step(s, encoder, (height, width), channels, any_size=True)
     features = check_encoder(encoder, (height, width), channels, s.encoder)
     sizes = {*s.view_sizes, *s.local_sizes((height, width))}
     if s.views == "hardviews":
         sizes.add(compared_size(s.view_sizes[0] if s.view_sizes else (height, width), s.hard_scale))
     for size in sizes - {(height, width)}:
         check_encoder(encoder, size, channels, s.encoder)
+    if module is None and not any_size:
+        _check_step(s, encoder, (height, width), channels, any_size=False)
     if s.init_from is not None:
         start_from(s.init_from, encoder, s.encoder, (height, width), channels, download=s.download)
     _check_memory(s, features)
     method = make_method(s.method, encoder, features, seed=s.seed)
     if s.precision == "bf16-mixed":
         compute_small_maps_in_full(method)
+        if module is None:  # a user's own layers keep their class
+            multiply_for_weight_gradients(method)
     return method
+
+
+def _check_step(
+    settings: PretrainSettings, encoder: nn.Module, size: tuple[int, int], channels: int, *, any_size: bool
+) -> None:
+    """An error if a step of training does not fit into memory."""
+    s = settings
+    if s.accelerator != "cpu" and (torch.cuda.is_available() or torch.backends.mps.is_available()):
+        return
+    sizes = [*[s.view_sizes[0] if s.view_sizes else size] * s.views_global, *s.local_sizes(size)]
+    check_step_memory(encoder, sizes, s.batch_size, channels, mixed=s.precision == "bf16-mixed", any_size=any_size)
 
 
 def _check_memory(settings: PretrainSettings, features: int) -> None:

@@ -1,5 +1,6 @@
 """From views as bytes to normalised tensors for an encoder."""
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,8 +34,18 @@ def to_tensors(
     if min(len(mean), len(std)) < c:
         raise CoviewsError(f"images of {c} channels need a mean and a std for each, not {len(mean)} and {len(std)}")
     pixels = torch.from_numpy(views.reshape(b, v, h, w * c)).to(device)
-    scale = torch.tensor(std[:c], device=device).mul(int(np.iinfo(views.dtype).max)).reciprocal()
-    shift = -torch.tensor(mean[:c], device=device) / torch.tensor(std[:c], device=device)
-    scale, shift = scale.repeat(w), shift.repeat(w)  # rows of w * c numbers are three times as fast as pixels of c
+    scale, shift = _scale_and_shift(
+        tuple(mean[:c]), tuple(std[:c]), int(np.iinfo(views.dtype).max), w, torch.device(device)
+    )
     rows = [torch.addcmul(shift, pixels[:, i].float(), scale) for i in range(v)]
     return [some.view(b, h, w, c).permute(0, 3, 1, 2) for some in rows]
+
+
+@functools.lru_cache(16)
+def _scale_and_shift(
+    mean: tuple[float, ...], std: tuple[float, ...], most: int, width: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """By which a row of levels is multiplied, and what is added; rows are three times as fast as single pixels."""
+    scale = torch.tensor(std, device=device).mul(most).reciprocal()
+    shift = -torch.tensor(mean, device=device) / torch.tensor(std, device=device)
+    return scale.repeat(width), shift.repeat(width)

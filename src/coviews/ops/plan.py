@@ -169,6 +169,8 @@ class Plan:
 
     def __getitem__(self, index: Any) -> "Plan":
         """The plan of some images: a slice, an index array or a mask."""
+        if isinstance(index, slice) and index.indices(len(self)) == (0, len(self), 1):
+            return self  # it cannot be changed
         return replace(self, **{name: getattr(self, name)[index] for name in _ARRAYS})
 
     def __eq__(self, other: object) -> bool:
@@ -180,6 +182,8 @@ class Plan:
 
     def of_views(self, first: int, last: int) -> "Plan":
         """The same images with the views `first` to `last` - 1 alone."""
+        if (first, last) == (0, self.views):
+            return self
         part = slice(first, last)
         return replace(self, sizes=self.sizes[part], **{name: getattr(self, name)[:, part] for name in _ARRAYS})
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch import nn
 
+from coviews.compat import keep_freed_memory, return_freed_memory
 from coviews.data.imageset import Broken
 from coviews.encoders.file import save_encoder
 from coviews.errors import CoviewsError
@@ -58,6 +59,9 @@ def begin(t: Training, resume: Path | None, overwrite: bool) -> None:
         if state is not None:
             t.restore(state)
         t.run.start_metrics(state["metrics"] if state else 0)  # drops lines: not before all is known to fit
+    if t.fabric.device.type == "cpu" and t.stream is None:  # a stream is for those who have little memory
+        keep_freed_memory()
+        t.closing.callback(return_freed_memory)
     t.journal = Journal(s, t.run, t.display, from_epoch=t.epoch if resume else 0)
     t.closing.callback(t.journal.close)
     if resume is not None:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from coviews.console.option_types import PretrainKeywords
 from coviews.console.progress import Display
+from coviews.encoders.frozen import seed_generators
 from coviews.encoders.pixels import to_tensors
 from coviews.errors import CoviewsError
 from coviews.ops.plan import Plan
@@ -136,7 +137,8 @@ def train_epoch(t: Training) -> None:
     t.start_epoch()
     for step, groups, plan in b.epoch(t.source, t.epoch, first, ahead=ahead):
         t.clock("waiting for views")
-        torch.manual_seed(_seed(s.seed, DROPOUT, t.epoch, step, b.rank))  # for encoders that drop parts, and noise
+        drawn = np.random.SeedSequence([s.seed, DROPOUT, t.epoch, step, b.rank]).generate_state(1, np.uint64)[0]
+        seed_generators(int(drawn >> 1), t.fabric.device)  # for encoders that drop parts, and noise
         tensors = [x for views in groups for x in to_tensors(views, t.views.mean, t.views.std, t.fabric.device)]
         tensors, plan = t.harder(tensors, plan)
         changes = (step + 1) % s.accumulate == 0
@@ -190,7 +192,3 @@ def measure_quality(t: Training, epoch: int) -> None:
     t.quality = t.ranks.same(t.quality)
     t.journal.look(epoch, t.quality, t.clock("looking"))
     t.untrained = t.quality if epoch == 0 else t.untrained
-
-
-def _seed(*numbers: int) -> int:
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
