@@ -42,16 +42,16 @@ BATCH = 128
 SIZES = {"resnet8": ("resnet8", 32, 5), "resnet18": ("resnet18", 32, 1), "resnet18_96": ("resnet18", 96, 1)}
 T = TypeVar("T")
 LEARNED: dict[str, Any] = {"views": "coviews", "space": "autoaugment", "search": PPOSettings()}
+_HARD: dict[str, Any] = {"views": "hardviews", "hard_source": "recipe"}
 # what is compared with the recipe
 COSTLIER: dict[str, dict[str, Any]] = {
     "keep": {"views": "recipe-keep"},
-    "hardviews": {"views": "hardviews", "hard_source": "recipe"},
-    "hardviews_half": {"views": "hardviews", "hard_source": "recipe", "hard_scale": 0.5},
-    "hardviews_crops": {"views": "hardviews", "hard_source": "recipe", "hard_crops": 8, "hard_views": 2},
-    "hardviews_crops_half": {
-        "views": "hardviews", "hard_source": "recipe", "hard_crops": 8, "hard_views": 3, "hard_scale": 0.5
-    },
-}  # fmt: skip
+    "hardviews": _HARD,  # the default: by crops alone
+    "hardviews_keep": {**_HARD, "hard_source": "recipe-keep"},
+    "hardviews_crops_half": {**_HARD, "hard_views": 3, "hard_scale": 0.5},
+    "hardviews_half": {**_HARD, "hard_crops": 0, "hard_views": 4, "hard_scale": 0.5},
+    "hardviews_full": {**_HARD, "hard_crops": 0, "hard_views": 4},
+}
 
 
 @contextlib.contextmanager

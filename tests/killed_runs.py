@@ -217,7 +217,7 @@ SUBJECTS = {
     "ppo": _training(),
     "table": _training(search=BY_TABLE),
     "moco": _training(method="moco"),
-    "hardviews": _training(views="hardviews", tensorboard=True),
+    "hardviews": _training(views="hardviews", hard_views=3, tensorboard=True),
     "viewmaker": _training(views="viewmaker"),
     "infomin-flow": _training(views="infomin-flow"),
     "compare": Subject(_compare, _compare, _compared),

@@ -35,6 +35,8 @@ BASE = PretrainSettings(
     knn_every=2,
     views="coviews",
     precision="32-true",
+    hard_views=4,
+    hard_crops=0,
 )
 EXPECTED = {
     "table-simclr": dataclasses.replace(

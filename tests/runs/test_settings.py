@@ -362,7 +362,7 @@ def test_unlearned_views_have_the_operations_steps_and_strength_of_the_settings(
     drawn = first_source(settings.replaced(views="random")).sample(2, np.random.default_rng(0))
     assert (drawn.space.name, drawn.steps, drawn.p) == ("all", 3, 1.0)
     assert drawn.space.levels > 100
-    hard = settings.replaced(views="hardviews", hard_source="uniform", hard_views=5)
+    hard = settings.replaced(views="hardviews", hard_source="uniform", hard_views=5, hard_crops=0)
     drawn = first_source(hard).sample(2, np.random.default_rng(0))
     assert (drawn.space.name, drawn.views) == ("all", 5)
     drawn = first_source(settings.replaced(views="randaugment", magnitude=3)).sample(2, np.random.default_rng(0))

@@ -20,7 +20,7 @@ from coviews.training.hard_views import HardViews
 from coviews.training.signals import Stopped
 from small_runs import SMALL, content, differing, signalled
 
-HARD = SMALL.replaced(views="hardviews", epochs=1, knn_every=0)
+HARD = SMALL.replaced(views="hardviews", hard_views=4, hard_crops=0, epochs=1, knn_every=0)
 NAMES = list(EDGES)
 
 
@@ -118,6 +118,20 @@ def test_chosen_by_crops_stopped_and_resumed(views, tmp_path):
     assert not differing(content(tmp_path / "whole"), content(tmp_path / "run"))
 
 
+def test_by_default_only_two_views_of_each_image_are_made(tmp_path, monkeypatch):
+    """Chosen by the crops of eight: no view passes the encoder twice."""
+    made, passes = [], []
+    old = HardViews.pair
+    monkeypatch.setattr(HardViews, "pair", lambda hard, views, plan: made.append(len(views)) or old(hard, views, plan))
+    monkeypatch.setattr(HardViews, "hardest", lambda *_: passes.append(1))
+    settings = PretrainSettings(views="hardviews")
+    assert (settings.hard_crops, settings.hard_views) == (8, 2)
+    by_default = {name: getattr(settings, name) for name in ("hard_crops", "hard_views", "hard_scale")}
+    pretrain(settings=HARD.replaced(**by_default, out=tmp_path / "run"), progress=False)
+    assert made == [2] * 3
+    assert not passes
+
+
 def test_without_a_choice_by_crops_nothing_of_it_is_kept(tmp_path):
     pretrain(settings=HARD.replaced(out=tmp_path / "run"), progress=False)
     assert "hard views" not in torch.load(tmp_path / "run" / "checkpoints" / "last.pt", weights_only=True)
@@ -136,7 +150,7 @@ def test_any_family_is_chosen_from():
     with pytest.raises(CoviewsError, match="hard_source"):
         tiny.replaced(hard_source="coviews")
     with pytest.raises(CoviewsError, match="--hard-crops 4 must be more than --hard-views 4"):
-        tiny.replaced(hard_crops=4)
+        tiny.replaced(hard_crops=4, hard_views=4)
     with pytest.raises(CoviewsError, match="--hard-scale"):
         tiny.replaced(hard_scale=0.0)
     with pytest.raises(CoviewsError, match="hardviews chooses pairs"):

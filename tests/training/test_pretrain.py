@@ -102,7 +102,7 @@ def test_every_view_source(views, no_guards, tmp_path):
 
 def test_mixed_precision(tmp_path):
     for views in ("coviews", "hardviews"):
-        settings = SMALL.replaced(precision="bf16-mixed", views=views, epochs=2, out=tmp_path / views)
+        settings = SMALL.replaced(precision="bf16-mixed", views=views, hard_views=3, epochs=2, out=tmp_path / views)
         done = pretrain(settings=settings, progress=False)
         assert math.isfinite(records(done.path, "epoch")[-1]["loss"])
         assert all(p.dtype == torch.float32 for p in done.encoder.parameters())

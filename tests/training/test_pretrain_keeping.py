@@ -37,7 +37,7 @@ def test_the_loss_of_the_method_is_its_own(tmp_path):
 
 def test_stopped_in_an_epoch_and_resumed(tmp_path):
     """Of hard views too, whose plan is that of the chosen pair."""
-    settings = KEPT.replaced(views="hardviews", keep_what="colour,crop")
+    settings = KEPT.replaced(views="hardviews", hard_views=3, keep_what="colour,crop")
     pretrain(settings=settings.replaced(out=tmp_path / "whole"), progress=False)
     with signalled(2), pytest.raises(Stopped):
         pretrain(settings=settings.replaced(out=tmp_path / "run"), progress=False)

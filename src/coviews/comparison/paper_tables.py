@@ -79,7 +79,7 @@ _CONTROLS: dict[str, Changes] = {"SimCLR's recipe": {"views": "simclr"}, "Unifor
 _OTHERS: dict[str, Changes] = {
     **_CONTROLS,
     "RandAug M=9": _RANDAUGMENT["RandAug M=9"],
-    "Hard views": {"views": "hardviews"},
+    "Hard views": {"views": "hardviews", "hard_views": 4, "hard_crops": 0},
     "IndepViews by table": {"views": "indepviews", "search": "table"},
     "CoViews by table": {"views": "coviews", "search": "table"},
     "Uniform in all operations": {"views": "uniform", "space": "all"},

@@ -31,6 +31,8 @@ def translated(content: Mapping[str, Any]) -> dict[str, Any]:
         now["crop"] = "random" if now["crop"] else "none"
     if type(now.get("flip")) is bool:
         now["flip"] = 0.5 if now["flip"] else 0.0
+    if {"seed", "hard_views"} <= now.keys():  # all settings of a run, maybe from before crops were chosen
+        now.setdefault("hard_crops", 0)
     return _nested(now) if _is_flat(now) else now
 
 

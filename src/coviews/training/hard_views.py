@@ -87,7 +87,11 @@ class HardViews:
         """The views (N, C, H, W) at the resolution at which they are compared."""
         height, width = views.shape[2:]
         size = compared_size((height, width), self.settings.hard_scale)
-        return views if size == (height, width) else F.interpolate(views, size, mode="area")
+        if size == (height, width):
+            return views
+        if height % size[0] == width % size[1] == 0:  # the same means, five times as fast
+            return F.avg_pool2d(views, (height // size[0], width // size[1]))
+        return F.interpolate(views, size, mode="area")
 
     def state_dict(self) -> dict[str, Any]:
         """All that later choices depend on."""
