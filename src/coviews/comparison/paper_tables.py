@@ -153,6 +153,11 @@ RECIPES = {
             {"queue of 4096": "paper-moco-4096", "queue of 65536": "paper-moco-65536"},
             {"Random": (81.13, 81.07), "IndepViews": (82.23, 82.27), "CoViews": (82.98, 82.83)},
             measure="knn",
+            more={
+                "Uniform": {"views": "uniform"},
+                "IndepViews with a target": {"views": "indepviews", "search": {"hardness": 0.1}},
+                "CoViews with a target": {"views": "coviews", "search": {"hardness": 0.1}},
+            },
         ),
         Recipe(
             "figure-evolution",
