@@ -92,7 +92,7 @@ class MoCo(Method):
 
     @torch.no_grad()
     def chance(self, pairs: int) -> float:
-        """What `compare` gives for unrelated views: the mean loss of keys of the bank with others as partners.
+        """What `compare` gives for unrelated views: the mean loss of keys of the bank, each with another as its partner.
 
         It is far above the logarithm of the bank's size where the temperature is low: the keys that happen to be
         similar decide. With that logarithm as the ceiling of the reward, ordinary pairs were over its bound.
