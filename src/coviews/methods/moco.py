@@ -14,12 +14,11 @@ from torch.nn import functional as F
 
 from coviews.errors import CoviewsError
 from coviews.methods.gather import gathered, ranks
-from coviews.methods.losses import BLOCK, bank_nce
+from coviews.methods.losses import bank_nce
 from coviews.methods.method import Losses, Method, MethodSettings, pair, pair_means, swapped
 from coviews.methods.momentum import move_towards, slow_copy
 
 _LARGEST_BANK = 1_000_000_000  # keys
-_ASKED = 512  # of them, for the loss of unrelated views
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,21 +89,9 @@ class MoCo(Method):
         queries, keys = torch.cat([queries_a, queries_b]), torch.cat([keys_b, keys_a])
         return pair_means(bank_nce(queries, keys, self.bank.float(), self.temperature))
 
-    @torch.no_grad()
     def chance(self, pairs: int) -> float:
-        """What `compare` gives for unrelated views: the mean loss of keys of the bank, each with another as its partner.
-
-        It is far above the logarithm of the bank's size where the temperature is low: the keys that happen to be
-        similar decide. With that logarithm as the ceiling of the reward, ordinary pairs were over its bound.
-        """
-        keys, size = self.bank.float(), len(self.bank)
-        rows = torch.arange(0, size, -(-size // max(1, min(_ASKED, BLOCK // size))), device=keys.device)
-        with torch.autocast(keys.device.type, enabled=False):
-            logits = keys[rows] @ keys.T / self.temperature  # (Q, size)
-        partner = logits.gather(1, ((rows + size // 2) % size)[:, None])[:, 0]
-        itself = rows[:, None] == torch.arange(size, device=keys.device)
-        others = logits.masked_fill(itself, -torch.inf).logsumexp(1) + math.log(size / (size - 1))  # as of a whole bank
-        return float((torch.logaddexp(partner, others) - partner).mean())
+        """What `compare` gives for unrelated views: their key is one among the bank's."""
+        return math.log(1 + len(self.bank))
 
     @torch.no_grad()
     def after_step(self, losses: Losses) -> None:

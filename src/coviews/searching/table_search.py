@@ -70,6 +70,7 @@ class TableSearch(Search):
             context.first_source,
             kind=context.kind,
             settings=settings,
+            chance=context.chance(context.batch_size),
             placement=context.placement,
         )
         self._policy: TiltedPolicy | None = None  # the last one
@@ -80,7 +81,6 @@ class TableSearch(Search):
 
     def before_epoch(self, epoch: int) -> TiltedPolicy:
         """The policy that follows from the pairs so far."""
-        self.table.chance = self.context.chance(self.context.batch_size)  # MoCo's depends on its bank
         self._policy = self.table.policy(self.context.generator(epoch))
         return self._policy
 
