@@ -26,6 +26,16 @@ print(abs(free_memory() - (limit - used) // 2))
     assert in_a_process(code) < 5 << 20
 
 
+def test_a_container_leaves_what_it_has_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(compat, "_CGROUP", tmp_path)
+    assert compat._memory_of_container() is None
+    for name, content in (("max", "1000\n"), ("current", "700\n"), ("stat", "anon 500\ninactive_file 150\n")):
+        (tmp_path / f"memory.{name}").write_text(content)
+    assert compat._memory_of_container() == 450
+    (tmp_path / "memory.max").write_text("max\n")
+    assert compat._memory_of_container() is None
+
+
 def test_no_limit(monkeypatch):
     monkeypatch.setattr(compat, "_available", lambda: None)
     monkeypatch.setattr(compat, "_memory_of_container", lambda: None)

@@ -11,6 +11,7 @@ from types import ModuleType
 _kept: list[object] = []  # an operator library is undone when it is collected
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # what glibc's mallopt calls them
 _MOST_FREE = 1 << 30  # bytes at the end of the heap, which otherwise go back from 128 kB on
+_CGROUP = Path("/sys/fs/cgroup")  # of a container
 _LARGEST_IN_HEAP = 32 << 20  # bytes of an allocation, the most that glibc takes
 
 
@@ -49,7 +50,7 @@ def keep_freed_memory() -> None:
 
 
 def return_freed_memory() -> None:
-    """End that, and give what is free back to the system."""
+    """End what `keep_freed_memory` began, and give free memory back to the system."""
     if _glibc is not None:
         _glibc.mallopt(_TRIM_THRESHOLD, 2 * _LARGEST_IN_HEAP)  # what glibc itself sets beside such allocations
         _glibc.malloc_trim(0)
@@ -92,11 +93,14 @@ def _available() -> int | None:
 
 
 def _memory_of_container() -> int | None:
-    """The memory limit of the container, if there is one."""
+    """What the memory limit of the container leaves, if there is one; pages of files that can be dropped are free."""
     try:
-        return int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
+        limit, used = (int((_CGROUP / f"memory.{name}").read_text(encoding="ascii")) for name in ("max", "current"))
+        lines = (_CGROUP / "memory.stat").read_text(encoding="ascii").splitlines()
+        files = next((int(line.split()[1]) for line in lines if line.startswith("inactive_file ")), 0)
     except (OSError, ValueError):  # "max" means no limit
         return None
+    return max(0, limit - used + files)
 
 
 def _memory_of_process() -> int | None:

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from coviews import compare, population_augment
+from coviews import CoviewsError, compare, population_augment
 from coviews.comparison import searches_first
 from coviews.comparison.compare import _expected
 from coviews.comparison.plan import Job, view_variants
@@ -45,6 +45,8 @@ def test_a_training_that_is_stopped_goes_on_with_the_views_that_were_found(tmp_p
     for _ in range(3):  # the first stop was in a pilot
         begin_or_continue(stopped, TINY)
     assert (whole / "encoder.safetensors").read_bytes() == (stopped / "encoder.safetensors").read_bytes()
+    with pytest.raises(CoviewsError, match="lr"):  # it would be recorded as what it is not
+        begin_or_continue(stopped, TINY.replaced(lr=0.5))
 
 
 @pytest.mark.parametrize("name", ["selfrandaugment", "selfaugment", "population"])

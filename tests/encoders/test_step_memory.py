@@ -9,7 +9,7 @@ from torch import nn
 
 from coviews import CoviewsError
 from coviews.data.load import load_images
-from coviews.encoders import step_memory
+from coviews.encoders import method, step_memory
 from coviews.encoders.architectures import make_encoder
 from coviews.encoders.method import build_method
 from coviews.encoders.step_memory import _kept_bytes, check_step_memory
@@ -67,4 +67,13 @@ def test_too_large_a_step_is_refused_before_it_begins(monkeypatch):
 def test_trainings_are_checked(monkeypatch):
     monkeypatch.setattr(step_memory, "free_memory", lambda: 100_000)
     with pytest.raises(CoviewsError, match=r"a step on 2 x .* needs about"):
-        build_method(SMALL, load_images("shapes:4", size=16), None)
+        build_method(SMALL, load_images("shapes:4", size=16), None, trains=True)
+    build_method(SMALL, load_images("shapes:4", size=16), None)  # to estimate, or to look at what was trained elsewhere
+
+
+def test_each_machine_has_its_share_of_a_batch(monkeypatch):
+    counted = []
+    monkeypatch.setattr(method, "check_step_memory", lambda encoder, sizes, batch, *_, **__: counted.append(batch))
+    for nodes in (1, 4):
+        build_method(SMALL.replaced(num_nodes=nodes), load_images("shapes:4", size=16), None, trains=True)
+    assert counted == [SMALL.batch_size, SMALL.batch_size // 4]

@@ -155,6 +155,11 @@ def test_files_that_name_only_some_settings(text, changes, tmp_path):
     assert read_settings(tmp_path / "c.yaml") == before.replaced(**changes)
 
 
+def test_hard_views_of_a_users_own_file_are_those_of_this_version(tmp_path):
+    (tmp_path / "c.yaml").write_text("seed: 3\nviews: hardviews\nhard_views: 3")
+    assert read_settings(tmp_path / "c.yaml").hard_crops == PretrainSettings().hard_crops > 0
+
+
 def test_a_new_file_is_not_taken_for_an_old_one(tmp_path):
     for text, expected in (
         ("search: {hardness: 0.2}", TableSettings(hardness=0.2)),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from coviews import CoviewsError, Placement, Plan, ViewSettings, load_images, view_source
+from coviews.data.stream import Stream
 from coviews.training.batches import Batches
 
 IMAGES = load_images("shapes:50", size=12).images
@@ -84,6 +85,27 @@ def test_plans_are_joined_only_if_they_are_of_the_same_images():
     ):
         with pytest.raises(CoviewsError, match=message):
             Plan.joined([plan, other])
+
+
+@pytest.mark.parametrize(("streamed", "at_once"), [(False, 4), (True, 1)])
+def test_steps_are_made_at_once_unless_their_images_must_be_decoded(streamed, at_once, monkeypatch):
+    class Shards(Stream):
+        def __init__(self):
+            pass
+
+        def __len__(self):
+            return 64
+
+        def order(self, seed, size):
+            return np.arange(64)
+
+    made = []
+    views = [IMAGES[:16, None]]
+    monkeypatch.setattr(Batches, "make", lambda b, source, epoch, step, order: made.append(step) or (views, None))
+    images = Shards() if streamed else np.zeros((64, 12, 12, 3), np.uint8)
+    steps = Batches(images, 16, 3, ViewSettings()).epoch(view_source("uniform"), 1, ahead=0)
+    next(steps)
+    assert made == list(range(at_once))
 
 
 def test_an_error_in_the_background_reaches_the_foreground():

@@ -153,5 +153,12 @@ def test_any_family_is_chosen_from():
         tiny.replaced(hard_crops=4, hard_views=4)
     with pytest.raises(CoviewsError, match="--hard-scale"):
         tiny.replaced(hard_scale=0.0)
+    with pytest.raises(CoviewsError, match="nothing to choose from: give --hard-views 4"):
+        tiny.replaced(hard_crops=0)
+    with pytest.raises(CoviewsError, match="--hard-scale is for views that pass the encoder"):
+        tiny.replaced(hard_scale=0.5)
+    with pytest.raises(CoviewsError, match="these views have none"):
+        tiny.replaced(crop="none")
+    assert tiny.replaced(views="recipe", hard_crops=0).hard_crops == 0
     with pytest.raises(CoviewsError, match="hardviews chooses pairs"):
         tiny.replaced(views_global=3)

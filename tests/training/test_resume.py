@@ -37,7 +37,9 @@ def test_stopped_at_any_moment_and_resumed(what, kills):
 @pytest.mark.parametrize("views", ["coviews", "hardviews", "indepviews"])
 def test_one_seed_one_run_whatever_the_threads(views, tmp_path):
     for name, threads in (("one", 1), ("two", 3)):
-        pretrain(settings=SMALL.replaced(views=views, hard_views=3, out=tmp_path / name), threads=threads, progress=False)
+        pretrain(
+            settings=SMALL.replaced(views=views, hard_views=3, out=tmp_path / name), threads=threads, progress=False
+        )
     one, two = content(tmp_path / "one"), content(tmp_path / "two")
     one.pop("config.yaml"), two.pop("config.yaml")
     assert not differing(one, two)

@@ -11,6 +11,7 @@ from coviews.comparison.self_randaugment import MAGNITUDES, STEPS, self_randaugm
 from coviews.evaluation.turns import TURNS
 from coviews.runs.folder import CHOICE
 from coviews.runs.settings import PretrainSettings
+from coviews.runs.settings_file import read_settings
 from coviews.runs.view_names import POPULATION, SELF_AUGMENT, SELF_RANDAUGMENT
 
 SEARCHES: dict[str, Callable[..., Any]] = {
@@ -29,8 +30,16 @@ def search_first(settings: PretrainSettings, run: Path, *, progress: bool = True
     return chosen
 
 
+def with_views_of(run: Path, settings: PretrainSettings) -> PretrainSettings:
+    """The settings with the views that the search of a run has found."""
+    begun = read_settings(run / "config.yaml")
+    return settings.replaced(
+        views=begun.views, magnitude=begun.magnitude, randaugment_steps=begun.randaugment_steps
+    )  # fmt: skip
+
+
 def expected_search_seconds(settings: PretrainSettings, training: float, passing: float, images: int) -> float:
-    """The seconds of the search before a run, if there is one; about.
+    """A rough estimate of the seconds of the search before a run, if there is one.
 
     Args:
         settings: of the run.

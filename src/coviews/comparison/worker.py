@@ -51,17 +51,14 @@ def train_and_judge(folder: Path, settings: PretrainSettings, evaluation: dict[s
 
 
 def begin_or_continue(folder: Path, settings: PretrainSettings) -> None:
-    """Train, from the last checkpoint if there is one; views that are searched for first are looked for first."""
+    """Train, from the last checkpoint if there is one; a search before training is made first."""
     from coviews.training.pretrain import pretrain
 
     begun = (folder / "config.yaml").exists()
     if settings.views in SEARCHED_FIRST:
-        from coviews.comparison.searches_first import search_first
+        from coviews.comparison.searches_first import search_first, with_views_of
 
-        if begun:
-            pretrain(resume=folder)  # with the views that were found
-            return
-        settings = search_first(settings, folder)
+        settings = with_views_of(folder, settings) if begun else search_first(settings, folder)
     if begun:
         pretrain(settings=settings, resume=folder)
     else:

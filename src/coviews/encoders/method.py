@@ -16,12 +16,14 @@ from coviews.methods.method import Method
 from coviews.runs.settings import PretrainSettings
 
 
-def build_method(settings: PretrainSettings, images: ImageSet, module: nn.Module | None) -> Method:
-    """The encoder and the method that trains it."""
+def build_method(
+    settings: PretrainSettings, images: ImageSet, module: nn.Module | None, *, trains: bool = False
+) -> Method:
+    """The encoder and the method that trains it; trains: an error if a step of training does not fit into memory."""
     s, (_, height, width, channels) = settings, images.images.shape
     encoder = module if module is not None else make_encoder(s.encoder, (height, width), channels)
     any_size = module is None and not s.encoder.startswith("timm/")
-    if any_size:  # before anything is computed at the views' size
+    if trains and any_size:  # before anything is computed at the views' size
         _check_step(s, encoder, (height, width), channels, any_size=True)
     features = check_encoder(encoder, (height, width), channels, s.encoder)
     sizes = {*s.view_sizes, *s.local_sizes((height, width))}
@@ -29,7 +31,7 @@ def build_method(settings: PretrainSettings, images: ImageSet, module: nn.Module
         sizes.add(compared_size(s.view_sizes[0] if s.view_sizes else (height, width), s.hard_scale))
     for size in sizes - {(height, width)}:
         check_encoder(encoder, size, channels, s.encoder)
-    if module is None and not any_size:
+    if trains and module is None and not any_size:
         _check_step(s, encoder, (height, width), channels, any_size=False)
     if s.init_from is not None:
         start_from(s.init_from, encoder, s.encoder, (height, width), channels, download=s.download)
@@ -50,7 +52,8 @@ def _check_step(
     if s.accelerator != "cpu" and (torch.cuda.is_available() or torch.backends.mps.is_available()):
         return
     sizes = [*[s.view_sizes[0] if s.view_sizes else size] * s.views_global, *s.local_sizes(size)]
-    check_step_memory(encoder, sizes, s.batch_size, channels, mixed=s.precision == "bf16-mixed", any_size=any_size)
+    here = -(-s.batch_size // s.num_nodes)  # of the pairs of a batch: each machine has its share, and its memory
+    check_step_memory(encoder, sizes, here, channels, mixed=s.precision == "bf16-mixed", any_size=any_size)
 
 
 def _check_memory(settings: PretrainSettings, features: int) -> None:

@@ -17,6 +17,18 @@ _BESIDE = {
     "ppo": ("reward", "steps", "p", "network", "reference", "batch", "images_each", "reference_batches"),
     "table": ("reward", "steps", "p"),
 }
+# some of what the file of a run has named in every version; a user's own file has fewer
+_OF_EVERY_RUN = {
+    "batch_size",
+    "data",
+    "encoder",
+    "epochs",
+    "hard_views",
+    "magnitude",
+    "queue_p",
+    "seed",
+    "weight_decay",
+}
 # what they are called now, as an error says it to who still uses them
 MOVED = {
     "search_every": "search.every", "warm_start": "search.warm_start", "prior": "search.prior",
@@ -31,7 +43,7 @@ def translated(content: Mapping[str, Any]) -> dict[str, Any]:
         now["crop"] = "random" if now["crop"] else "none"
     if type(now.get("flip")) is bool:
         now["flip"] = 0.5 if now["flip"] else 0.0
-    if {"seed", "hard_views"} <= now.keys():  # all settings of a run, maybe from before crops were chosen
+    if now.keys() >= _OF_EVERY_RUN:  # maybe from before views were chosen by their crops
         now.setdefault("hard_crops", 0)
     return _nested(now) if _is_flat(now) else now
 

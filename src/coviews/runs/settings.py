@@ -112,9 +112,9 @@ class PretrainSettings:
     hard_source: str = "simclr"
     """hardviews chooses among views of this source: a fixed one, or a family of views, named as for --views."""
     hard_views: int = 2
-    """How many views of an image pass the encoder, which then chooses a pair, such as 4; 2 for no such pass."""
+    """How many views of an image pass the encoder, which chooses a pair of them (4 in the paper); 2: none pass it."""
     hard_crops: int = 8
-    """How many views of an image are drawn; --hard-views of them, with the hardest crops, are made. 0 for no choice."""
+    """How many views of an image are drawn; --hard-views of them, with the hardest crops, are made. 0: all are."""
     hard_scale: float = 1.0
     """The share of their resolution at which views are compared by the encoder, such as 0.5: a quarter of its work."""
     viewmaker_source: str = "crop whole"

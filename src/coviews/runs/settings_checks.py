@@ -173,6 +173,15 @@ def _check_hard_views(settings: "PretrainSettings") -> None:
         )
     if not 0 < settings.hard_scale <= 1:
         raise CoviewsError(f"--hard-scale must be above 0 and at most 1, not {settings.hard_scale}")
+    if settings.views != "hardviews" or settings.hard_views > 2:
+        return
+    more = "give --hard-views 4, so that the encoder chooses among four views"
+    if not settings.hard_crops:
+        raise CoviewsError(f"with --hard-crops 0 and --hard-views 2 there is nothing to choose from: {more}")
+    if settings.hard_scale != 1:
+        raise CoviewsError(f"--hard-scale is for views that pass the encoder, and --hard-views 2 means none: {more}")
+    if settings.placement.crop == "none":
+        raise CoviewsError(f"hard views are chosen by their crops, and these views have none: {more}")
 
 
 def _check_viewmaker(settings: "PretrainSettings") -> None:

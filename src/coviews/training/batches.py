@@ -106,6 +106,7 @@ class Batches:
             if not made:
                 made.append(self.make(source, epoch, next(unmade), order))
                 fitting = _AT_ONCE_BYTES // sum(views.nbytes for views in made[0][0])
-                others = itertools.islice(unmade, max(0, min(_AT_ONCE, fitting) - 1))
+                most = 1 if isinstance(self.images, Stream) else min(_AT_ONCE, fitting)  # decoding may take long
+                others = itertools.islice(unmade, max(0, most - 1))
                 made.extend(self.make(source, epoch, other, order) for other in others)
             yield step, *made.popleft()

@@ -1,7 +1,8 @@
-"""Hard views: of several views of each image, the pair with the highest loss is trained on.
+"""Hard views: of several views of each image, the pair that is expected to be hardest is trained on.
 
-Ferreira et al., Beyond Random Augmentations: Pretraining with Hard Views, ICLR 2025. Candidates can be chosen by where
-their crops lie, which takes no pass of the encoder; and those that pass it can be made smaller for that.
+Ferreira et al., Beyond Random Augmentations: Pretraining with Hard Views, ICLR 2025. There the encoder compares four
+views. Here, by default, a pair is chosen by where its crops lie, which takes no pass of the encoder; and views that do
+pass it can be made smaller for that.
 """
 
 import itertools
@@ -30,6 +31,7 @@ class HardViews:
 
     def __init__(self, settings: PretrainSettings, ranks: Ranks) -> None:
         self.settings, self.ranks = settings, ranks
+        # of any method: only the differences between pairs count, not the level of unrelated views
         self.crops = CropEffects() if settings.hard_crops else None
         self.effects = CropEffects().solved()  # of crops, by which this epoch's candidates are chosen
 

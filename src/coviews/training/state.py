@@ -99,7 +99,7 @@ class Training:
         self.monitor = Monitor(self.images, self.test, self.views.mean, self.views.std, settings.seed)
 
         torch.manual_seed(settings.seed)  # of this process alone: pretrain gives the old state back
-        self.bare: Method = build_method(settings, self.images, module)
+        self.bare: Method = build_method(settings, self.images, module, trains=True)
         self.keeping = self._make_keeping() if settings.keeping.weight else None
         trained = [p for p in self.bare.parameters() if p.requires_grad]
         trained += self.keeping.head.parameters() if self.keeping else []
