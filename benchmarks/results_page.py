@@ -299,7 +299,7 @@ def systems() -> str:
     cells = [" / ".join(f"{found[m]:.1f}" for m in ("linear", "knn")) for found in untrained]
     mean = statistics.fmean(statistics.fmean((found["linear"], found["knn"])) for found in untrained)
     rows.append(["*untrained encoder*", "", "", *cells, f"{mean:.1f}"])
-    head = ["linear probe / kNN in % (epochs)", "time of an epoch", "searches", *sets, "mean"]
+    head = ["linear probe / kNN in % (epochs)", "time of an epoch", "searches on cifar10", *sets, "mean"]
     about = "; ".join(sorted({run.made for results in sets.values() for run in results.runs}))
     return f"{about}.\n\n{Rows(head, rows).markdown()}"
 
