@@ -1,7 +1,8 @@
 """How good a choice of views is: points behind the best views in hindsight, on several sets of images.
 
-`choose` finds views for each set without labels, with 3, 10 and 50 a class, and with all of them. Its pilots are
-shared: the families after the screening are those that promise most by 10 labels a class. Then every choice, the
+`choose` finds views for each set without labels, with 3, 10 and 50 a class, and with all of them; those with 10 several
+times, each time with other labels (--draws). Its pilots are shared: the families after the screening are those that
+promise most by the first 10 labels a class. Then every choice, the
 recipe, the default, the former default and six other families (OTHERS) are trained anew with three seeds, and judged by
 the linear probe and kNN with all labels. The regret of a choice is how far the mean of both is behind that of the best
 of all that were trained on the set: the best in hindsight.
@@ -20,8 +21,11 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 import coviews
 from coviews.comparison.results import read_results
+from coviews.data.load import load_images
 from coviews.policies.factors import RECIPE
 
 ROOT = Path(__file__).parent.parent
@@ -44,6 +48,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--sets", default="", help="only these, with commas between them")
     parser.add_argument("--out", type=Path, help="the folder of the study; by default one that is removed")
     parser.add_argument("--jobs", type=int, default=2, help="trainings at once")
+    parser.add_argument("--draws", type=int, default=5, help="of 10 labels a class")
     parser.add_argument("--quick", action="store_true", help="two sets, short pilots and trainings, one seed")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="the figures as JSON, printed or written")
     return parser.parse_args()
@@ -65,19 +70,33 @@ def choices(data: Path, out: Path, args: argparse.Namespace) -> dict[str, coview
     """What `choose` takes with so many labels a class."""
     lengths = {"epochs": 6, "images": 600} if args.quick else {"epochs": 16, "images": 1500}
     shared = {"jobs": args.jobs, "progress": sys.stderr.isatty(), **lengths}
-    made = {
+    made: dict[object, coviews.Choice] = {
         count: coviews.choose(
             str(data / "train"), out=out / "choice", per_class=count, pilots=14 if args.quick else PILOTS, **shared
         )
         for count in ((10,) if args.quick else (10, 3, 50, None))  # the first decides which pilots there are
     }
+    for draw in range(1, 1 if args.quick else args.draws):
+        labels = some_labels(data / "train", 10, draw)
+        made[10, draw] = coviews.choose(str(data / "train"), out=out / "choice", labels=labels, pilots=PILOTS, **shared)
     made[0] = coviews.choose(str(data / "train"), out=out / "choice-without-labels", labels="none", **shared)
-    return {f"choose {words(count)}": made[count] for count in LABELS if count in made}
+    keys = [*((10, draw) for draw in range(1, args.draws)), *LABELS]
+    return {f"choose {words(key)}": made[key] for key in keys if key in made}
 
 
-def words(count: int | None) -> str:
-    """How many labels a class."""
-    return "all" if count is None else str(count)
+def some_labels(folder: Path, per_class: int, draw: int) -> list[int | None]:
+    """The class of so many images of each class, drawn at random, and None for all others."""
+    classes = load_images(str(folder), size=32, progress=False).labels
+    order = np.random.default_rng(draw).permutation(len(classes))
+    known = {int(i) for c in np.unique(classes) for i in order[classes[order] == c][:per_class]}
+    return [int(c) if i in known else None for i, c in enumerate(classes)]
+
+
+def words(labels: object) -> str:
+    """How many labels a class; for a further draw, which."""
+    if isinstance(labels, tuple):
+        return f"{labels[0]}, draw {labels[1] + 1}"
+    return "all" if labels is None else str(labels)
 
 
 def study(name: str, data: Path, out: Path, args: argparse.Namespace) -> dict[str, object]:
@@ -111,6 +130,12 @@ def study(name: str, data: Path, out: Path, args: argparse.Namespace) -> dict[st
     }
 
 
+def behind(study: dict[str, object], name: str) -> float:
+    """Points by which one choice is behind the best of everything that was trained on the set."""
+    means = {views: statistics.fmean(values) for views, values in study["scores"].items()}
+    return max(means.values()) - means[study["views"][name]]
+
+
 def main() -> None:
     args = options()
     with tempfile.TemporaryDirectory() as temporary:
@@ -127,13 +152,15 @@ def main() -> None:
     for name, key in names.items():
         if not all(name in s["views"] for s in studies.values()):
             continue
-        regrets = {}
-        for set_name, s in studies.items():
-            means = {v: statistics.fmean(values) for v, values in s["scores"].items()}
-            regrets[set_name] = max(means.values()) - means[s["views"][name]]
+        regrets = {set_name: behind(s, name) for set_name, s in studies.items()}
         figures[f"regret_{key}"] = round(statistics.fmean(regrets.values()), 2)
         figures[f"worst_{key}"] = round(max(regrets.values()), 2)
         figures[f"regrets_{key}"] = {s: round(v, 2) for s, v in regrets.items()}
+    drawn = {
+        name: [behind(s, key) for key in s["views"] if key.split(",")[0] == "choose 10"] for name, s in studies.items()
+    }
+    figures["regrets_choose_10_by_draw"] = {name: [round(v, 2) for v in values] for name, values in drawn.items()}
+    figures["regret_choose_10_draws"] = round(statistics.fmean(map(statistics.fmean, drawn.values())), 2)
     figures["sets"] = studies
     text = json.dumps(figures, indent=1)
     if args.json in (None, "-"):

@@ -64,8 +64,8 @@ def regrets(data: Path, study: Path, per_class: int, draws: int) -> list[float]:
         generator = np.random.default_rng(draw)
         classes = [np.flatnonzero(train.labels == c) for c in np.unique(train.labels)]
         rows = np.sort(np.concatenate([generator.permutation(c)[:per_class] for c in classes]))
-        hits = [leave_one_out(x[rows], train.labels[rows]) for x in encoded]
-        choice = verdict(FamilyModel(start, free, observed(families, hits)), families)
+        judged = [leave_one_out(x[rows], train.labels[rows]) for x in encoded]
+        choice = verdict(FamilyModel(start, free, observed(families, judged)), families)
         made.append(max(mean.values()) - mean[choice.family])
     return made
 

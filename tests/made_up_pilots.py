@@ -53,7 +53,8 @@ class Pilots:
         share = (self.truth(pilot.family) + self.noise * generator.standard_normal()) / 100
         # images differ in how hard they are, alike for all pilots, and a little for each
         hard, own = np.random.default_rng(0).random(len(by_pilot.labelled)), generator.random(len(by_pilot.labelled))
-        return share + 0.5 * (hard - hard.mean()) + 0.2 * (own - own.mean())
+        judged = share + 0.5 * (hard - hard.mean()) + 0.2 * (own - own.mean())
+        return np.stack([judged, judged])
 
 
 def families_of(pilots: Pilots) -> list[Family]:

@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 
 from coviews.choosing import probes
-from coviews.choosing.probes import GROUP, groups, leave_one_out, neighbour_hits, ridge_hits, standardised
+from coviews.choosing.probes import (
+    GROUP,
+    WIDTHS,
+    chance,
+    groups,
+    leave_one_out,
+    neighbour_hits,
+    neighbour_scores,
+    ridge_scores,
+    standardised,
+)
+from coviews.choosing.score import observed
+from coviews.policies.factors import RECIPE
 
 
 def clouds(counts, dimensions=6, spread=1.5, seed=0):
@@ -21,14 +33,13 @@ def test_ridge_equals_a_fit_without_each_image(dimensions):
     x, strength = standardised(features), 0.1
     targets = (labels[:, None] == np.arange(3)) - np.bincount(labels) / len(labels)
     penalty = strength * (x**2).sum() / min(x.shape)
-    hits = []
+    slow = []
     for i in range(len(x)):
         others = np.arange(len(x)) != i
         gram = x[others].T @ x[others] + penalty * np.eye(dimensions)
-        scores = x[i] @ np.linalg.solve(gram, x[others].T @ targets[others])
-        hits.append(scores.argmax() == labels[i])
-    assert ridge_hits(x, labels, strength).tolist() == hits
-    assert 0 < sum(hits) < len(hits)
+        slow.append(x[i] @ np.linalg.solve(gram, x[others].T @ targets[others]))
+    np.testing.assert_allclose(ridge_scores(x, labels, strength), slow, atol=1e-9)
+    assert 0 < (np.argmax(slow, 1) == labels).sum() < len(labels)
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -57,9 +68,9 @@ def test_many_labels_are_judged_in_groups_and_all_at_once(monkeypatch):
     group, hits = groups(labels), leave_one_out(features, labels)
     x = standardised(features)
     monkeypatch.setattr(probes, "standardised", lambda some: some)
-    alone = np.zeros(40)
+    alone = np.zeros((2, 40))
     for g in (0, 1):
-        alone[group == g] = leave_one_out(x[group == g], labels[group == g])
+        alone[:, group == g] = leave_one_out(x[group == g], labels[group == g])
     monkeypatch.setattr(probes, "GROUP", 20)
     np.testing.assert_array_equal(hits, (alone + leave_one_out(x, labels)) / 2)
     assert (alone != hits).any()
@@ -68,6 +79,45 @@ def test_many_labels_are_judged_in_groups_and_all_at_once(monkeypatch):
 def test_copies_among_many_labels_do_not_make_every_encoder_look_good():
     features, labels = clouds((10, 10), spread=3.0, seed=2)
     twice = np.repeat(features, 2, axis=0)  # each image and its copy, as frames of a film
-    once, both = leave_one_out(features, labels).mean(), leave_one_out(twice, np.repeat(labels, 2)).mean()
+    once, both = (leave_one_out(f, y)[0].mean() for f, y in ((features, labels), (twice, np.repeat(labels, 2))))
     assert neighbour_hits(standardised(twice), np.repeat(labels, 2), 1).mean() == 1.0
     assert both <= (once + 1) / 2
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_neighbours_share_votes_as_a_slow_count_says(width):
+    features, labels = clouds((4, 3, 5))
+    made = neighbour_scores(features, labels, width)
+    for i, x in enumerate(features):
+        cosines = [x @ y / np.linalg.norm(x) / np.linalg.norm(y) for y in features]
+        votes = [sum(np.exp(cosines[j] / width) for j in range(12) if j != i and labels[j] == c) for c in range(3)]
+        np.testing.assert_allclose(made[i], np.log(np.array(votes) / sum(votes) + 1e-3))
+
+
+def test_chances_are_sure_where_the_scores_deserve_it():
+    generator, labels = np.random.default_rng(0), np.repeat([3, 5, 8], 20)
+    truth = (labels[:, None] == np.array([3, 5, 8])).astype(float)
+    right, useless = truth + 0.1 * generator.random((60, 3)), generator.random((60, 3))
+    assert chance(right, labels).min() > 0.99
+    assert chance(useless, labels).mean() == pytest.approx(1 / 3, abs=0.03)
+    np.testing.assert_allclose(chance(7 * right + 4, labels), chance(right, labels))  # the scale does not count
+
+
+def test_chances_rank_encoders_with_fewer_labels_than_hits_do():
+    """Two encoders, one a little better, and few labels: which does the score take for the better one?"""
+    right = {"hits": 0, "scores": 0}
+    for seed in range(40):
+        judged = [leave_one_out(*clouds((8,) * 5, 12, spread, seed)) for spread in (1.5, 1.7)]
+        scores = observed([RECIPE, RECIPE], judged).scores
+        right["scores"] += scores[0] > scores[1]
+        right["hits"] += judged[0][0].mean() > judged[1][0].mean()
+    assert right["scores"] >= right["hits"] > 20
+
+
+def test_scores_are_accuracies_on_average_and_as_far_apart_as_these_at_least():
+    judged = [leave_one_out(*clouds((8,) * 5, 12, spread, 3)) for spread in (1.0, 1.5, 2.5)]
+    hits, chances = (100 * np.array([j[k].mean() for j in judged]) for k in (0, 1))
+    scores = observed([RECIPE] * 3, judged).scores
+    assert scores.mean() == pytest.approx(hits.mean())
+    np.testing.assert_allclose(np.diff(scores) / np.diff(chances), (scores[1] - scores[0]) / (chances[1] - chances[0]))
+    assert 1 <= (scores[1] - scores[0]) / (chances[1] - chances[0]) <= 3

@@ -67,7 +67,7 @@ class HitsByPilot:
         self._known: dict[Path, NDArray[np.float64]] = {}
 
     def of(self, pilot: Pilot) -> NDArray[np.float64] | None:
-        """(images,) in 0..1; None without labels."""
+        """Hits and chances (2, images) in 0..1 (`leave_one_out`); None without labels."""
         if self.labelled is None or self.labelled.labels is None:
             return None
         if pilot.folder not in self._known:
@@ -80,7 +80,7 @@ class HitsByPilot:
     def accuracy(self, pilot: Pilot) -> float | None:
         """The mean, in percent."""
         hits = self.of(pilot)
-        return None if hits is None else 100 * float(hits.mean())
+        return None if hits is None else 100 * float(hits[0].mean())
 
     def of_all(self, pilots: Sequence[Pilot]) -> list[NDArray[np.float64]]:
         """For each pilot; there must be labels."""

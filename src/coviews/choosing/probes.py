@@ -3,36 +3,63 @@
 Ridge regression leaves one image out in closed form, so nothing depends on how folds are drawn. Many labels are judged
 both all at once and in groups of few: all at once, images that are nearly the same can make all views look equally
 good; in groups alone, what needs many labels is not seen. Both together ranked families best (docs/results.md).
+
+The share of images that probes recognise is an accuracy, which people know. But ten labels a class are few to count by:
+the chance that probes give to the class of each image tells two encoders apart with fewer of them.
 """
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 Numbers = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0)  # of the ridge penalty, times the mean eigenvalue; the accuracy is the mean over all
 NEIGHBOURS = (1, 3, 5)
+WIDTHS = (0.05, 0.1, 0.2)  # of similarity, over which neighbours are weighed for chances
+TEMPERATURES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)  # times the scores' spread
 GROUP = 10  # images of a class that are judged by each other
+_LEAST_SHARE = 1e-3  # of neighbours' votes, that each class has
 
 
 def leave_one_out(features: NDArray[np.floating], labels: Labels) -> Numbers:
-    """How well each image is classified by all others and by those of its group (n,), in 0..1: the mean of both.
+    """How well each image is classified by all others and by those of its group (2, n), in 0..1: the mean of both.
 
-    A class with a single image cannot be recognised: its image counts as wrong.
+    The first row is the share of probes that name its class, the second the chance that they give to it. A class with
+    a single image cannot be recognised: its image counts as wrong.
     """
     x, group = standardised(features), groups(labels)
-    alone = np.zeros(len(x))
+    alone = np.zeros((2, len(x)))
     for some in (np.flatnonzero(group == g) for g in range(group.max() + 1)):
-        alone[some] = _hits(x[some], labels[some])
-    return (_hits(x, labels) + alone) / 2 if group.any() else alone
+        alone[:, some] = _judged(x[some], labels[some])
+    return (_judged(x, labels) + alone) / 2 if group.any() else alone
 
 
-def _hits(x: Numbers, labels: Labels) -> Numbers:
-    """How well each image is classified by all others: the mean over probes of both kinds."""
-    ridge = [ridge_hits(x, labels, strength) for strength in STRENGTHS]
-    near = [neighbour_hits(x, labels, k) for k in NEIGHBOURS if k < len(x)]
-    return (np.mean(ridge, 0) + np.mean(near, 0)) / 2
+def _judged(x: Numbers, labels: Labels) -> Numbers:
+    """Hits and chances of each image (2, n) by all others: the mean over probes of both kinds."""
+    scores = [ridge_scores(x, labels, strength) for strength in STRENGTHS]
+    hits = np.mean([_named(s, labels) for s in scores], 0)
+    hits += np.mean([neighbour_hits(x, labels, k) for k in NEIGHBOURS if k < len(x)], 0)
+    chances = np.mean([chance(s, labels) for s in scores], 0)
+    chances += np.mean([chance(neighbour_scores(x, labels, width), labels) for width in WIDTHS], 0)
+    return np.stack([hits, chances]) / 2
+
+
+def chance(scores: Numbers, labels: Labels) -> Numbers:
+    """The chance (n,) that scores (n, classes) give to each image's class.
+
+    It is a softmax; its temperature is the one by which the labels are most likely.
+    """
+    own, spread = np.searchsorted(np.unique(labels), labels)[:, None], scores.std() + 1e-12
+    best, most = np.zeros(len(scores)), -np.inf
+    for temperature in TEMPERATURES:
+        chances = softmax(scores / (temperature * spread), axis=1)
+        given = np.take_along_axis(chances, own, 1)[:, 0]
+        likelihood = float(np.log(np.maximum(given, 1e-9)).mean())
+        if likelihood > most:
+            best, most = given, likelihood
+    return best
 
 
 def groups(labels: Labels) -> Labels:
@@ -55,8 +82,8 @@ def standardised(features: NDArray[np.floating]) -> Numbers:
     return (x - x.mean(0)) / np.where(spread > 1e-9, spread, 1.0)
 
 
-def ridge_hits(x: Numbers, labels: Labels, strength: float) -> Numbers:
-    """Whether ridge regression on all other images names the class of each image, 0 or 1.
+def ridge_scores(x: Numbers, labels: Labels, strength: float) -> Numbers:
+    """What ridge regression on all other images gives to each class (n, classes), for each image.
 
     strength: of the penalty, as a multiple of the mean eigenvalue of the features' covariance.
     """
@@ -71,8 +98,28 @@ def ridge_hits(x: Numbers, labels: Labels, strength: float) -> Numbers:
     else:
         hat = x @ np.linalg.solve(x.T @ x + penalty * np.eye(d), x.T)
     left_out = np.diag(hat)[:, None]
-    scores = (hat @ targets - left_out * targets) / np.maximum(1 - left_out, 1e-9)
+    return np.asarray((hat @ targets - left_out * targets) / np.maximum(1 - left_out, 1e-9))
+
+
+def _named(scores: Numbers, labels: Labels) -> Numbers:
+    """Whether the class of each image has the highest of the scores (n, classes), 0 or 1."""
     return (np.unique(labels)[scores.argmax(1)] == labels).astype(np.float64)
+
+
+def neighbour_scores(x: Numbers, labels: Labels, width: float) -> Numbers:
+    """The logarithm of the share of votes that each class has (n, classes); a vote weighs exp(similarity / width)."""
+    similarity = _similarity(x)
+    weights = np.exp((similarity - similarity.max(1, keepdims=True)) / width)
+    votes = weights @ (labels[:, None] == np.unique(labels))
+    return np.asarray(np.log(votes / votes.sum(1, keepdims=True) + _LEAST_SHARE))
+
+
+def _similarity(x: Numbers) -> Numbers:
+    """Cosines (n, n) of all images with all others; an image is not like itself."""
+    unit = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+    similarity = unit @ unit.T
+    np.fill_diagonal(similarity, -np.inf)
+    return np.asarray(similarity)
 
 
 def neighbour_hits(x: Numbers, labels: Labels, k: int) -> Numbers:
@@ -80,12 +127,10 @@ def neighbour_hits(x: Numbers, labels: Labels, k: int) -> Numbers:
 
     A vote weighs exp(similarity / 0.07), as in the kNN of `evaluate`.
     """
-    unit = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
-    similarity = unit @ unit.T
-    np.fill_diagonal(similarity, -np.inf)
+    similarity = _similarity(x)
     nearest = np.argsort(-similarity, axis=1, kind="stable")[:, :k]
     values = np.take_along_axis(similarity, nearest, 1)
     weights = np.exp((values - values[:, :1]) / 0.07)
     names = np.unique(labels)
     votes = ((labels[nearest][:, :, None] == names) * weights[:, :, None]).sum(1)
-    return (names[votes.argmax(1)] == labels).astype(np.float64)
+    return _named(votes, labels)
