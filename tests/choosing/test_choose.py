@@ -114,6 +114,20 @@ def test_without_labels_mirror_images_that_stand_out_are_not_made(quick, pilots,
     assert made.decided.sentence.startswith("Take the recipe: mirror images cannot" if mirror else "Do not mirror (+")
 
 
+def test_with_labels_mirror_images_that_stand_out_still_count(quick, pilots, tmp_path):
+    """What can be told without labels is where the model starts; labels that say otherwise prevail."""
+
+    def not_to_mirror(out, mirrored, truth):
+        pilots.mirrored, pilots.noise, pilots.truth = mirrored, 0.1, truth
+        made = quick(out=tmp_path / out)
+        return made, next(e.points for e in made.decided.effects if e.factor == "mirror")
+
+    equal = [not_to_mirror(f"equal {m}", m, lambda views: 50.0)[1] for m in (51.0, 90.0)]
+    assert abs(equal[0]) < 0.5 < equal[1] < 3  # 7 are expected where 90 % are told apart
+    harmful, points = not_to_mirror("harmful", 90.0, lambda views: 50.0 - 20.0 * (not views.mirror))
+    assert harmful.family.mirror and points < -8
+
+
 @pytest.mark.parametrize(("mirrored", "taken"), [(51.0, Family(keep="much")), (99.0, Family(mirror=False))])
 def test_without_labels_the_change_that_promises_most_is_made(quick, pilots, mirrored, taken):
     pilots.mirrored = mirrored

@@ -58,9 +58,11 @@ class Candidates:
         return families(self.start, self.free)
 
     def model(self, pilots: Sequence[Pilot], hits: HitsByPilot) -> FamilyModel:
-        """What some pilots teach about all of them, by the labels that they recognise."""
+        """What some pilots teach about all of them, by the labels that they recognise; mirror images also without."""
         seen = observed([pilot.family for pilot in pilots], hits.of_all(pilots))
-        return FamilyModel(self.start, self.free, seen)
+        mirrored = _mirrored(pilots)
+        signs = {("mirror", False): unlabelled.unmirrored_gain(mirrored)} if mirrored and self.start.mirror else {}
+        return FamilyModel(self.start, self.free, seen, signs)
 
     def pilots(self, labelled: bool) -> int:
         """How many pilots there should be: for the screening and half as many again, or those without labels."""
@@ -72,9 +74,13 @@ class Candidates:
         """What the pilots say, with labels or without."""
         if hits.labelled is not None:
             return verdict(self.model(pilots, hits), [pilot.family for pilot in pilots])
-        able = [p.signals or {} for p in pilots if not p.family.mirror]
-        mirrored = [signals["mirrored"] for signals in able if "mirrored" in signals]
-        return unlabelled.verdict_without_labels(self.start, self.free, mirrored)
+        return unlabelled.verdict_without_labels(self.start, self.free, _mirrored(pilots))
+
+
+def _mirrored(pilots: Sequence[Pilot]) -> list[float]:
+    """How well each pilot that can tells mirror images, in percent: those whose views were not mirrored."""
+    able = [p.signals or {} for p in pilots if not p.family.mirror]
+    return [signals["mirrored"] for signals in able if "mirrored" in signals]
 
 
 def choose(

@@ -7,8 +7,8 @@ expected score of every family, tried or not, with its uncertainty.
 """
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,7 @@ class FamilyModel:
     start: Family  # the recipe with its locks: effects are changes from it
     free: tuple[str, ...]  # the factors that are not locked
     observations: Observations
+    signs: Mapping[tuple[str, Any], float] = field(default_factory=dict)  # points that a change gains, seen in images
 
     def _codes(self, some: Sequence[Family]) -> NDArray[np.int64]:
         """(n, F): the value of each free factor, 0 where it is the start's."""
@@ -84,8 +85,13 @@ class FamilyModel:
         mean = np.zeros(len(codes))
         for j, name in enumerate(self.free):
             for value in other_values(self.start, name):
-                mean[codes[:, j] == self._code(name, value)] += _expected(name, value)
+                mean[codes[:, j] == self._code(name, value)] += self._expected(name, value)
         return mean
+
+    def _expected(self, name: str, value: Any) -> float:
+        """What this departure from the recipe gains before any pilot is judged by labels, in points."""
+        general = KEPT[value][0] if name == "keep" and value in KEPT else -DEPARTURE
+        return self.signs.get((name, value), general)
 
     def _code(self, name: str, value: Any) -> int:
         """Of a value of a factor: 0 for the start's."""
@@ -177,17 +183,12 @@ class FamilyModel:
         """The effect of one value of a factor against the start's: part of the model, so its posterior is exact."""
         j, half = self.free.index(name), _value_variance(name)
         if not len(self.observations):
-            return _expected(name, value), float(np.sqrt(2 * half))
+            return self._expected(name, value), float(np.sqrt(2 * half))
         seen, factor, residual = self._solved
         between = half * ((seen[:, j] == self._code(name, value)).astype(float) - (seen[:, j] == 0))
-        points = _expected(name, value) + between @ linalg.cho_solve(factor, residual)
+        points = self._expected(name, value) + between @ linalg.cho_solve(factor, residual)
         variance = 2 * half - between @ linalg.cho_solve(factor, between)
         return float(points), float(np.sqrt(max(variance, 0.0)))
-
-
-def _expected(factor: str, value: Any) -> float:
-    """What this departure from the recipe gains before any pilot, in points."""
-    return KEPT[value][0] if factor == "keep" and value in KEPT else -DEPARTURE
 
 
 def _value_variance(factor: str) -> float:

@@ -28,12 +28,16 @@ def pilot_family(start: Family) -> Family:
     return replace(start, mirror=False)
 
 
+def unmirrored_gain(mirrored: Sequence[float]) -> float:
+    """Points that it gains not to mirror, by how well each pilot tells mirror images, in percent."""
+    return _WITHOUT + _PER_PERCENT * (sum(mirrored) / len(mirrored) - _BY_CHANCE)
+
+
 def verdict_without_labels(start: Family, free: Sequence[str], mirrored: Sequence[float]) -> Verdict:
     """The family to take; mirrored: how well each pilot tells mirror images, in percent."""
     effects = []
     if mirrored and "mirror" in free:
-        points = _WITHOUT + _PER_PERCENT * (sum(mirrored) / len(mirrored) - _BY_CHANCE)
-        effects.append(Effect("mirror", "off", points, _MIRROR_ERROR))
+        effects.append(Effect("mirror", "off", unmirrored_gain(mirrored), _MIRROR_ERROR))
     if "keep" in free:
         effects += [Effect("keep", value, *KEPT[value]) for value in KEPT]
     best = max(effects, key=lambda e: e.points, default=None)
