@@ -11,7 +11,6 @@ from coviews.policies.factors import FACTORS, Family, change_in_words, listed, v
 # Standard deviations by which a family must be better than the recipe to be taken: with more, choices from few labels
 # keep the recipe where it is far behind (docs/results.md)
 BEYOND_NOISE = 1.0
-AS_GOOD = 0.5  # standard deviations by which a simpler family may be worse than the best
 
 
 @dataclass(frozen=True)
@@ -88,22 +87,8 @@ def verdict(model: FamilyModel, families: Sequence[Family]) -> Verdict:
         standings.append(Standing(family, float(mean[i]), gain, error, counts[family]))
     standings.sort(key=lambda s: -s.score)
     best = standings[0]
-    choice = _simplest(model, best, standings) if best.gain > BEYOND_NOISE * best.error else None
+    choice = best if best.gain > BEYOND_NOISE * best.error else None
     return Verdict(
         choice.family if choice else recipe, recipe, choice.gain if choice else 0.0, choice.error if choice else 0.0,
         tuple(model.effects()), tuple(standings), True,
     )  # fmt: skip
-
-
-def _simplest(model: FamilyModel, best: Standing, standings: Sequence[Standing]) -> Standing:
-    """The family nearest to the recipe among those that are not worse than the best beyond half of the noise."""
-
-    def departures(standing: Standing) -> int:
-        return sum(getattr(standing.family, n) != getattr(model.start, n) for n in model.free)
-
-    alike = [best]
-    for other in standings:
-        points, error = model.gain(best.family, other.family)
-        if other.gain > BEYOND_NOISE * other.error and points < AS_GOOD * error:
-            alike.append(other)
-    return min(alike, key=lambda s: (departures(s), -s.score))
