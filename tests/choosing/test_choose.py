@@ -156,9 +156,9 @@ def test_labels_that_come_later_add_pilots(quick, pilots):
     assert not quick(labels="none", pilots=None).family.mirror
     made = quick(pilots=None)
     assert made.family.mirror
-    assert len(pilots.started) == len(set(pilots.started)) == made.plan.count == 12
+    assert len(pilots.started) == len(set(pilots.started)) == made.plan.count == 16
     assert quick(pilots=None).family == made.family  # nothing is left to do
-    assert len(pilots.started) == 12
+    assert len(pilots.started) == 16
 
 
 def test_the_recipe_is_tried_twice_and_pilots_differ(quick, pilots):
@@ -420,5 +420,5 @@ def test_a_folder_of_something_else_is_refused(quick, pilots, tmp_path):
 def test_the_plan_fits_the_budget(quick, pilots):
     short = quick(pilots=None, epochs=None, budget="40s", dry_run=True).plan
     long = quick(pilots=None, epochs=None, budget="60m", dry_run=True).plan
-    assert short.count < long.count == 12
+    assert short.count < long.count == 16
     assert long.epochs == 40

@@ -41,7 +41,7 @@ from coviews.runs.settings import FROM_PYTHON
 from coviews.training.setup import name_of_data
 
 LEAST_IMAGES = 16
-AFTER = 0.5  # pilots after the screening, as a share of those in it
+AFTER = 1.0  # pilots after the screening, as a share of those in it: half as many were too few (docs/results.md)
 _MARGIN = 1.25  # times the budget: then no further round of pilots begins
 
 
@@ -65,7 +65,7 @@ class Candidates:
         return FamilyModel(self.start, self.free, seen, signs)
 
     def pilots(self, labelled: bool) -> int:
-        """How many pilots there should be: for the screening and half as many again, or those without labels."""
+        """How many pilots there should be: for the screening and as many again, or those without labels."""
         if labelled:
             return math.ceil((1 + AFTER) * len(screening(self.start, self.free)))
         return unlabelled.PILOTS if "mirror" in self.free and self.start.mirror else 0
