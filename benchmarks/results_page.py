@@ -236,6 +236,8 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "many views differences": ("many-views+crops-cifar10", lambda r: differences(r, OVER_TWO_VIEWS).markdown()),
     **{f"useful {name}": (f"useful-{name}", lambda r: made(r) + standings(r).markdown()) for name in SETS},
     **{f"useful {name} differences": (f"useful-{name}", lambda r: over_recipe(r).markdown()) for name in SETS},
+    "choose resnet18": ("choose-resnet18", lambda r: made(r) + standings(r).markdown()),
+    "choose resnet18 differences": ("choose-resnet18", lambda r: over_recipe(r).markdown()),
     "learning rate": ("learning-rate", lambda r: made(r) + standings(r).markdown()),
     "learning rate fruits": ("learning-rate-fruits", lambda r: made(r) + standings(r).markdown()),
     "precision": ("precision", lambda r: made(r) + standings(r).markdown()),
