@@ -1,9 +1,11 @@
 """`choose`, with pilots that train nothing: what is found, what holds, what is kept, what is refused."""
 
+import itertools
 import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from PIL import Image
 
 from coviews import Choice, CoviewsError, Family, read_family
 from coviews.choosing.design import screening
-from coviews.choosing.model import DEPARTURE, KEPT, FamilyModel, Observations, families
+from coviews.choosing.model import DEPARTURE, KEPT, Effect, FamilyModel, Observations, families
+from coviews.choosing.verdict import Verdict
 from coviews.comparison.plan import folder_name
 from coviews.policies.factors import FACTORS, RECIPE, VIEW_FACTORS
 from made_up_pilots import families_of
@@ -422,3 +425,33 @@ def test_the_plan_fits_the_budget(quick, pilots):
     long = quick(pilots=None, epochs=None, budget="60m", dry_run=True).plan
     assert short.count < long.count == 16
     assert long.epochs == 40
+
+
+def test_a_budget_for_too_few_pilots_says_which_would_do(quick, pilots, capsys):
+    quick(pilots=None, epochs=None, budget="40s", dry_run=True, progress=True)
+    assert re.search(r"16 pilots would be better, .*: --budget \d+m", capsys.readouterr().err)
+    quick(pilots=None, epochs=None, budget="60m", dry_run=True, progress=True)
+    assert "would be better" not in capsys.readouterr().err
+
+
+def test_a_budget_that_is_used_up_is_said_and_a_longer_one_goes_on(quick, pilots, capsys, monkeypatch):
+    clock = SimpleNamespace(monotonic=itertools.count(0, 2000).__next__)  # seconds a round
+    monkeypatch.setattr("coviews.choosing.choose.time", clock)
+    quick(pilots=None, budget="60m", progress=True)
+    began = len(pilots.started)
+    assert 2 <= began < 16
+    assert f"used up by {began} of 16 pilots" in " ".join(capsys.readouterr().err.split())
+    quick(pilots=None, budget="60h", progress=True)
+    assert len(pilots.started) == 16
+    assert "used up" not in capsys.readouterr().err
+
+
+def test_a_change_that_costs_points_on_average_comes_last_in_the_sentence():
+    family = replace(RECIPE, mirror=False, turns=True, tilt=True)
+    points = {"mirror": ("off", 3.0), "turns": ("on", -2.0), "tilt": ("on", 1.0)}
+    effects = tuple(Effect(name, value, gain, 1.0) for name, (value, gain) in points.items())
+    said = Verdict(family, RECIPE, 5.0, 2.0, effects, (), True).sentence
+    first, last = said.split("; with these, also ")
+    assert first.startswith("Do not mirror (+3.0 ± 1.0)")
+    assert "(+1.0 ± 1.0)" in first
+    assert "(-2.0 ± 1.0); the rest as in the recipe." in last

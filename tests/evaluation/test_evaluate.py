@@ -90,6 +90,13 @@ def said_by(capsys, *arguments):
 # ------------------------------------------------------------------------------------------ what is measured
 
 
+def test_a_run_with_a_page_is_told_how_to_show_it_there(run, capsys, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "with-a-page")
+    (copy / "report.html").write_text("a page")
+    _, out, _ = said_by(capsys, copy, "--no-baselines", "--no-progress")
+    assert out.endswith(f"to show it on the page of the run: coviews report {copy}\n")
+
+
 def test_a_run_on_its_own_data_gives_the_numbers_of_the_library(run, capsys):
     code, out, err = said_by(capsys, run, "--k", 5, "--temperature", 0.2, "--no-progress")
     assert (code, err) == (0, [])

@@ -133,7 +133,7 @@ def choose(
             o.out, name, describe(labelled, o.labels or name), min(len(images), o.images),
             0 if labelled is None else len(labelled), locks, file.plan, shared,
         )  # fmt: skip
-        for line in _announcement(choice, file, candidates, o):
+        for line in _announcement(choice, file, candidates, o, wanted):
             display.line(line)
         if o.dry_run:
             return choice
@@ -148,6 +148,11 @@ def choose(
             file.save()
             runner = PilotRunner(o.out, settings, file.plan, o.at_once, display, report, start)
             pilots = _run_pilots(runner, candidates, hits, file, o)
+            if (begun := len(file.pilots)) < file.plan.count:
+                display.line(
+                    f"the budget was used up by {begun} of {file.plan.count} pilots, slower than expected: "
+                    "the same command with a longer --budget goes on"
+                )
             result = candidates.verdict(pilots, hits)
             scores = [PilotScore(p.family, p.seed, hits.accuracy(p), p.signals or {}) for p in pilots]
             choice = dataclasses.replace(choice, verdict=result, pilots=tuple(scores), failed=dict(runner.failed))
@@ -239,7 +244,9 @@ def _plan_file(options: ChooseOptions, facts: Mapping[str, Any]) -> PlanFile | N
     return file
 
 
-def _announcement(choice: Choice, file: PlanFile, candidates: Candidates, options: ChooseOptions) -> list[str]:
+def _announcement(
+    choice: Choice, file: PlanFile, candidates: Candidates, options: ChooseOptions, wanted: int
+) -> list[str]:
     """What will be tried, how long it takes, and what it is judged by."""
     plan, o = file.plan, options
     left = max(0, plan.count - len(file.pilots))
@@ -251,7 +258,12 @@ def _announcement(choice: Choice, file: PlanFile, candidates: Candidates, option
         f"{plan.count} pilots of {plan.epochs} epochs on {choice.images:,} images{again}{time_left}",
         f"{count} factor{'s' * (count > 1)} to decide: {', '.join(candidates.free)}; judged by {choice.judged_by}",
     ]
-    return lines if choice.labels else [*lines[: plan.count], without_labels(candidates.free)]
+    if not choice.labels:
+        return [*lines[: plan.count], without_labels(candidates.free)]
+    if left and plan.count < wanted and o.pilots is None:
+        minutes = math.ceil(-(-wanted // o.at_once) * plan.seconds / 60)
+        lines.append(f"{wanted} pilots would be better, the last half of them for the best views: --budget {minutes}m")
+    return lines
 
 
 def _make_folder(path: Path) -> None:

@@ -51,8 +51,8 @@ def choice_page(choice: Choice, images: ImageSet, limits: Limits) -> str:
         ),
         Section(
             "questions", "Questions", "What you may know better", _table(_questions(choice, v)),
-            "Each factor is a question about your images. An answer is never searched for: it makes the choice surer "
-            "and the pilots fewer.",
+            "Each factor is a question about your images. What you answer is not left to pilots: fewer are needed, and "
+            "the choice is surer.",
         ),
         Section("how", "How it was judged", "How it was judged", _table(_pilots(choice)), _method(choice)),
     ]  # fmt: skip
@@ -111,7 +111,8 @@ def _about_effects(verdict: Verdict) -> str:
         )
     return (
         "What one change of the recipe adds, on average over the families that were tried, in points of the accuracy "
-        "on the labelled images. A bar whose line crosses zero may be noise."
+        "on the labelled images. A bar whose line crosses zero may be noise. Changes together can do more or less than "
+        "their sum, so the best family may have one that costs points on average."
     )
 
 

@@ -55,16 +55,20 @@ class Verdict:
             pilots, factors = sum(s.pilots for s in self.standings), len({e.factor for e in self.effects})
             few = f" {pilots} pilots are few for {factors} factors: a longer --budget tells more."
             return text + few if pilots <= factors else text
-        points = {(e.factor, e.value): f"{e.points:+.1f} ± {e.error:.1f}" for e in self.effects}
-        changes = []
+        effects = {(e.factor, e.value): e for e in self.effects}
+        changes: list[str] = []
+        others: list[str] = []
         for name in FACTORS:
             if getattr(self.family, name) == getattr(self.recipe, name):
                 continue
             value = value_in_words(getattr(self.family, name))
-            words = change_in_words(name, value)
-            effect = points.get((name, value))
-            changes.append(f"{words} ({effect})" if effect else words)
-        text = listed(changes)
+            words, effect = change_in_words(name, value), effects.get((name, value))
+            if effect is not None:
+                words += f" ({effect.points:+.1f} ± {effect.error:.1f})"
+            (others if effect is not None and effect.points < 0 else changes).append(words)
+        text = listed(changes or others)
+        if changes and others:  # on average they cost points, and still the best views that were tried have them
+            text += f"; with these, also {listed(others)}"
         source = "" if self.labelled else ", as on other images"
         return (
             f"{text[0].upper()}{text[1:]}; the rest as in the recipe. "

@@ -1,5 +1,6 @@
 """`coviews evaluate`: what an encoder is worth."""
 
+from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -35,3 +36,5 @@ def evaluate_command(
         print(evaluation)
     if evaluation.file is not None:
         print(f"\nadded to {evaluation.file}")
+        if evaluation.file.parent == Path(source) and (Path(source) / "report.html").exists():
+            print(f"to show it on the page of the run: coviews report {source}")

@@ -167,7 +167,7 @@ def _pairs(
     ]
     encoder = "final encoder" if run.finished else "encoder as it is in the last checkpoint"
     about = source_name if " views" in source_name else f"views by {source_name}"
-    about = f"{count} pairs of {about}, cropped and flipped as in training, scored by the {encoder}. "
+    about = f"{count} pairs of {about}, placed as in training, scored by the {encoder}. "
     if model.method is not None:
         about += (
             f"The loss says how hard it is to tell a view's partner from all others: half of the pairs are below "
