@@ -26,6 +26,7 @@ RESULTS, PAGES, FIGURE = (
     ROOT / "docs/figures/study.png",
 )
 SETS = ("cifar10", "fruits", "steel", "signs", "speech")
+UNSEEN_SETS = ("digits", "fashion", "emoji")
 SYSTEM_SETS = ("cifar10", "fruits", "speech")
 KEEP_AND_HARD_SETS = ("cifar10", "fruits", "steel")
 QUIET = 2  # the seed in the study during whose runs hardly anything else ran
@@ -237,6 +238,7 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "many views differences": ("many-views+crops-cifar10", lambda r: differences(r, OVER_TWO_VIEWS).markdown()),
     **{f"useful {name}": (f"useful-{name}", lambda r: made(r) + standings(r).markdown()) for name in SETS},
     **{f"useful {name} differences": (f"useful-{name}", lambda r: over_recipe(r).markdown()) for name in SETS},
+    **{f"unseen {name}": (f"unseen-{name}", lambda r: made(r) + standings(r).markdown()) for name in UNSEEN_SETS},
     "choose resnet18": ("choose-resnet18", lambda r: made(r) + standings(r).markdown()),
     "choose resnet18 differences": ("choose-resnet18", lambda r: over_recipe(r).markdown()),
     "learning rate": ("learning-rate", lambda r: made(r) + standings(r).markdown()),

@@ -13,6 +13,7 @@ from coviews.policies.factors import (
     CROP_AREAS,
     FACTORS,
     KEEPS,
+    PLAIN,
     RECIPE,
     TOPICS,
     VIEW_FACTORS,
@@ -24,6 +25,7 @@ from coviews.policies.factors import (
     with_locks,
 )
 
+PLAIN_TEXT = "crop small, mirror, light, colour, grey, plain"
 SWITCHES = [name for name in FACTORS if name not in ("crop", "keep")]
 any_family = st.builds(
     Family, crop=st.sampled_from(sorted(CROP_AREAS)), keep=st.sampled_from(KEEPS),
@@ -105,6 +107,17 @@ def test_how_much_to_keep_in_a_line():
     assert named_family("crop small, keep much").text == "crop small, keep much"
     with pytest.raises(CoviewsError, match="unknown keep 'all': there are: off, some, much"):
         named_family("crop small, keep all")
+
+
+def test_a_quarter_of_the_pairs_are_plain():
+    """Both views of a plain pair are unchanged; all others are drawn as without plain pairs."""
+    whole, some = (family(text).source().sample(20_000, np.random.default_rng(4)) for text in ("recipe", PLAIN_TEXT))
+    unchanged = (some.ops == some.space.identity).all(2)  # (n, 2)
+    plain = (some.ops != whole.ops).any((1, 2))
+    assert unchanged[plain].all()
+    assert abs(unchanged.all(1).mean() - PLAIN - (1 - PLAIN) * (0.2 * 0.8) ** 2) < 0.01  # jitter 0.8, grey 0.2
+    np.testing.assert_array_equal(some.levels, whole.levels)
+    assert "A quarter of the pairs" in named_family(PLAIN_TEXT).sentence
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -51,6 +51,7 @@ class Choice:
     verdict: Verdict | None = None  # None after a dry run
     pilots: tuple[PilotScore, ...] = ()
     failed: Mapping[str, str] = dataclasses.field(default_factory=dict)  # what went wrong, by the name of the pilot
+    alike_in_colour: float | None = None  # `signals.alike_in_colour`; None where it does not count
 
     @property
     def decided(self) -> Verdict:
@@ -92,7 +93,7 @@ class Choice:
             "effects": [dataclasses.asdict(e) for e in v.effects],
             "standings": [{**dataclasses.asdict(s), "family": s.family.text} for s in v.standings],
             "pilots": [{**dataclasses.asdict(p), "family": p.family.text} for p in self.pilots],
-            "failed": dict(self.failed),
+            "failed": dict(self.failed), "alike_in_colour": self.alike_in_colour,
         }  # fmt: skip
         write_whole(self.path / RESULT, (json.dumps(_rounded(content), indent=1) + "\n").encode())
 

@@ -25,6 +25,7 @@ from coviews.choosing.page import choice_page
 from coviews.choosing.pilot_plan import PLAN, PilotPlan, PlanFile, choice_facts, plan_pilots
 from coviews.choosing.pilots import HitsByPilot, Pilot, PilotRunner, pilot_settings, signals_in_words
 from coviews.choosing.score import observed
+from coviews.choosing.signals import alike_in_colour
 from coviews.choosing.verdict import Verdict, verdict
 from coviews.console.option_types import ChooseKeywords
 from coviews.console.options import replaced
@@ -51,6 +52,7 @@ class Candidates:
 
     start: Family  # the recipe, with what is locked
     free: tuple[str, ...]  # the factors that are not locked
+    alike_in_colour: float | None = None  # `signals.alike_in_colour`; None where it does not count
 
     @property
     def all(self) -> list[Family]:
@@ -74,7 +76,7 @@ class Candidates:
         """What the pilots say, with labels or without."""
         if hits.labelled is not None:
             return verdict(self.model(pilots, hits), [pilot.family for pilot in pilots])
-        return unlabelled.verdict_without_labels(self.start, self.free, _mirrored(pilots))
+        return unlabelled.verdict_without_labels(self.start, self.free, _mirrored(pilots), self.alike_in_colour)
 
 
 def _mirrored(pilots: Sequence[Pilot]) -> list[float]:
@@ -114,7 +116,7 @@ def choose(
         if len(images) < LEAST_IMAGES:
             raise CoviewsError(f"pilots need {LEAST_IMAGES} images or more, and {name} has {len(images)}")
         labelled = labelled_images(o, images, labels, name)
-        candidates = _candidates(images, locks)
+        candidates = _candidates(images, locks, labelled is not None)
         settings = pilot_settings(name, o, len(images), images.images.shape[3])
         file = _plan_file(o, choice_facts(o, images, locks))
         wanted = candidates.pilots(labelled is not None)
@@ -132,6 +134,7 @@ def choose(
         choice = Choice(
             o.out, name, describe(labelled, o.labels or name), min(len(images), o.images),
             0 if labelled is None else len(labelled), locks, file.plan, shared,
+            alike_in_colour=candidates.alike_in_colour,
         )  # fmt: skip
         for line in _announcement(choice, file, candidates, o, wanted):
             display.line(line)
@@ -164,7 +167,7 @@ def choose(
     return choice
 
 
-def _candidates(images: ImageSet, locks: Mapping[str, bool]) -> Candidates:
+def _candidates(images: ImageSet, locks: Mapping[str, bool], labelled: bool) -> Candidates:
     """The recipe with what is locked, and the factors that pilots decide; none of colour for images without."""
     colour = images.images.shape[3] == 3 and has_colour(images)  # saturation and hue need red, green and blue
     start = with_locks(RECIPE if colour else RECIPE.without_colour(), locks)
@@ -173,7 +176,8 @@ def _candidates(images: ImageSet, locks: Mapping[str, bool]) -> Candidates:
     free = [n for n in factor_names() if n not in locks and (colour or not FACTORS[n].colour)]
     if not VIEW_FACTORS.keys() & set(free):
         raise CoviewsError("all factors are locked by --matters and --ignores: there is nothing left to choose")
-    return Candidates(start, tuple(free))
+    seen = None if labelled or not start.colour else alike_in_colour(images.images)
+    return Candidates(start, tuple(free), seen)
 
 
 def _run_pilots(

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from coviews.policies.factors import FACTORS, KEEPS, Family, value_in_words
+from coviews.policies.factors import KEEPS, Family, value_in_words
 
 Numbers = NDArray[np.float64]
 
 TRIED = {"crop": ("large", "small", "tiny"), "keep": KEEPS}  # the values of factors that are not only on or off
+_UNTRIED = ("plain",)  # it is for choices without labels
 _MEAN = 30.0  # points: the standard deviation of the overall mean, which the pilots decide
 # Standard deviations in points: of a factor's effect, of what a family has beyond its factors, and of the noise of a
 # pilot beside that of its score. Fitted to the scores of a dozen pilots they were often far too small, and the choice
@@ -197,5 +198,5 @@ def _value_variance(factor: str) -> float:
 
 
 def factor_names() -> list[str]:
-    """All factors, in the order of a family's fields."""
-    return [f.name for f in fields(Family) if f.name in FACTORS]
+    """The factors that pilots decide, in the order of a family's fields."""
+    return [f.name for f in fields(Family) if f.name not in _UNTRIED]

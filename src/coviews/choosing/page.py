@@ -106,8 +106,8 @@ def _effects_chart(verdict: Verdict) -> BarChart:
 def _about_effects(verdict: Verdict) -> str:
     if not verdict.labelled:
         return (
-            "What it is expected to add not to mirror, in points, by how well pilots tell mirror images from yours. "
-            "The other changes cannot be judged without labels."
+            "What these changes are expected to add, in points, by what they added on other images; not to mirror, "
+            "by how well pilots tell mirror images from yours. The other changes cannot be judged without labels."
         )
     return (
         "What one change of the recipe adds, on average over the families that were tried, in points of the accuracy "
@@ -159,6 +159,11 @@ def _views(images: ImageSet, family: Family, fill: tuple[int, ...], limits: Limi
 
 def _questions(choice: Choice, verdict: Verdict) -> HtmlTable:
     effects: dict[str, list[str]] = {}
+    if choice.alike_in_colour is not None:
+        effects["colour"] = [
+            f"images that look alike without colour are alike in colour by {choice.alike_in_colour:.2f} (1: they have "
+            "the same; 0: like any two images)"
+        ]
     for e in verdict.effects:
         effects.setdefault(e.factor, []).append(f"{effect_in_words(e)}: {points(e.points, e.error)}")
     rows: list[list[str]] = []

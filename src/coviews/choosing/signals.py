@@ -12,6 +12,7 @@ from coviews.ops.images import Images
 Encode = Callable[[Images], NDArray[np.float32]]  # images (n, H, W, C) -> features (n, D)
 
 SOME = 600  # images that signals are computed on
+COMPARED = 1250  # images that are compared with each other
 
 
 def signals(encode: Encode, images: Images, generator: np.random.Generator) -> dict[str, float]:
@@ -25,6 +26,28 @@ def signals(encode: Encode, images: Images, generator: np.random.Generator) -> d
     some = images[np.sort(generator.permutation(len(images))[:SOME])]
     features = encode(some)
     return {"mirrored": mirrored(features, encode(np.ascontiguousarray(some[:, :, ::-1]))), "rankme": rankme(features)}
+
+
+def alike_in_colour(images: Images) -> float:
+    """How far images that look alike without colour have the same colour: 1 if they do, 0 if like any two images.
+
+    Each image is compared with the one whose brightness, standardised, is the most similar. Where colour belongs to
+    things, as on fruit, they have the same mean colour; where it does not, as on cars, they need not.
+
+    Args:
+        images: (n, H, W, 3); at most 1,250 of them are used, evenly spread.
+    """
+    count = min(len(images), COMPARED)
+    some = images[np.arange(count) * len(images) // count].astype(np.float32)
+    red, green, blue = np.moveaxis(some.mean((1, 2), dtype=np.float64), 1, 0)
+    colour = np.stack([red - green, (red + green) / 2 - blue], 1)
+    looks = some.mean(3).reshape(count, -1)
+    looks -= looks.mean(1, keepdims=True)
+    looks /= np.maximum(np.linalg.norm(looks, axis=1, keepdims=True), 1e-9)
+    similar = looks @ looks.T
+    np.fill_diagonal(similar, -np.inf)
+    apart = np.square(colour - colour[similar.argmax(1)]).sum(1).mean()
+    return 1 - float(apart / max(2 * colour.var(0).sum(), 1e-12))
 
 
 def mirrored(features: NDArray[np.floating], of_mirrored: NDArray[np.floating]) -> float:

@@ -1,12 +1,12 @@
-"""What is chosen without labels: the recipe, not mirrored where mirror images stand out, else with the keeping head.
+"""What is chosen without labels: the recipe, and what lets an encoder keep what views change.
 
-A strong keeping head helped most on average over the sets of images that were studied, and was nowhere far behind the
-best views. But on views that were not mirrored because mirror images stand out, it did harm: so only the change that
-promises more is made.
+Three changes are made, each by what can be seen. The keeping head helped on average over the sets of images that were
+studied, and was nowhere far behind the best views. Plain pairs helped where there is no colour that an encoder should
+ignore: on grey images, and where images that look alike without colour also have the same colour; there, a strong head
+helped, too. Where mirror images can be told from images, mirroring harms, and so did the head.
 
-Of all signals that were tried (how well encoders tell quarter turns apart, find images again, how many dimensions they
-use, how far pilots agree), only one foretold which views are useful on sets that it was not fitted to: where mirror
-images can be told from images, mirroring harms. See docs/results.md.
+Other signals (how well encoders tell quarter turns apart, find images again, how many dimensions they use, how far
+pilots agree) did not foretell which views are useful on sets that they were not fitted to. See docs/results.md.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,17 @@ from dataclasses import replace
 
 from coviews.choosing.model import KEPT, Effect
 from coviews.choosing.verdict import Standing, Verdict
-from coviews.policies.factors import Family
+from coviews.policies.factors import FACTORS, Family
 
 PILOTS = 2  # with the recipe's views, but not mirrored: they can tell mirror images
 # Points that it gains not to mirror: for each percent by which mirror images are told apart beyond chance. A line
 # through what it gained on five sets: -0.6 on average where 50 to 64 % are told apart, 7 where 87 % are
 _PER_PERCENT, _BY_CHANCE, _WITHOUT = 0.2, 53.0, -0.7
-_MIRROR_ERROR = 1.5
+_MIRROR = 1.5  # points: the standard deviation of that
+_CLEARLY = 2.0  # standard deviations: where mirror images stand out by less, mirroring did no harm
+# Points that plain pairs gain: mean and standard deviation over the five sets where they are used
+PLAIN_GAIN = (1.2, 1.0)
+OF_THINGS = 0.75  # alikeness in colour from which on colours belong to things: 0.99 on fruits, at most 0.55 on others
 
 
 def pilot_family(start: Family) -> Family:
@@ -33,16 +37,34 @@ def unmirrored_gain(mirrored: Sequence[float]) -> float:
     return _WITHOUT + _PER_PERCENT * (sum(mirrored) / len(mirrored) - _BY_CHANCE)
 
 
-def verdict_without_labels(start: Family, free: Sequence[str], mirrored: Sequence[float]) -> Verdict:
-    """The family to take; mirrored: how well each pilot tells mirror images, in percent."""
-    effects = []
+def verdict_without_labels(
+    start: Family, free: Sequence[str], mirrored: Sequence[float], alike_in_colour: float | None
+) -> Verdict:
+    """The family to take.
+
+    Args:
+        start: the recipe, with what is locked.
+        free: the factors that are not locked.
+        mirrored: how well each pilot tells mirror images, in percent.
+        alike_in_colour: see `signals.alike_in_colour`; None for images without colours.
+    """
+    family = start
+    made: list[Effect] = []
+    seen: list[Effect] = []  # what is not made
     if mirrored and "mirror" in free:
-        effects.append(Effect("mirror", "off", unmirrored_gain(mirrored), _MIRROR_ERROR))
-    if "keep" in free:
-        effects += [Effect("keep", value, *KEPT[value]) for value in KEPT]
-    best = max(effects, key=lambda e: e.points, default=None)
-    if best is None or best.points <= 0:
-        return Verdict(start, start, 0.0, 0.0, tuple(effects), (Standing(start, 0.0, 0.0, 0.0, 0),), labelled=False)
-    family = replace(start, mirror=False) if best.factor == "mirror" else replace(start, keep=best.value)
-    standings = (Standing(family, best.points, best.points, best.error, 0), Standing(start, 0.0, 0.0, 0.0, 0))
-    return Verdict(family, start, best.points, best.error, tuple(effects), standings, labelled=False)
+        effect = Effect("mirror", "off", unmirrored_gain(mirrored), _MIRROR)
+        stands_out = effect.points > _CLEARLY * _MIRROR
+        (made if stands_out else seen).append(effect)
+        family = replace(family, mirror=not stands_out)
+    of_things = alike_in_colour is not None and alike_in_colour > OF_THINGS
+    if family == start and "keep" in free:
+        family = replace(family, keep="much" if of_things else "some")
+        made.append(Effect("keep", family.keep, *KEPT[family.keep]))
+    asked_for = any(f.ops and name not in free and start.is_on(name) for name, f in FACTORS.items())  # in every pair
+    if (of_things or not start.colour) and not asked_for:
+        family = replace(family, plain=True)
+        made.append(Effect("plain", "on", *PLAIN_GAIN))
+    gain, error = sum(e.points for e in made), sum(e.error**2 for e in made) ** 0.5
+    standings = [Standing(family, gain, gain, error, 0)] if made else []
+    standings.append(Standing(start, 0.0, 0.0, 0.0, 0))
+    return Verdict(family, start, gain, error, (*made, *seen), tuple(standings), labelled=False)

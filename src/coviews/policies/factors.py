@@ -1,8 +1,9 @@
 """Families of views: which changes an encoder is taught to ignore, as answers to questions about the images.
 
-A *factor* is one invariance (colour, mirror image, ...), or the head that lets an encoder keep what views change. A
-*family* is a setting of all factors: it says how views are cut out and turned (`Family.placement`), which operations
-are applied to them (`Family.source`), and how much the encoder keeps of what they change (`Family.keep`).
+A *factor* is one invariance (colour, mirror image, ...), or something that lets an encoder keep what views change: a
+head that asks for it, or pairs without operations. A *family* is a setting of all factors: it says how views are cut
+out and turned (`Family.placement`), which operations are applied to them (`Family.source`), and how much the encoder
+keeps of what they change (`Family.keep`).
 """
 
 import functools
@@ -25,6 +26,7 @@ from coviews.policies.subpolicy import Subpolicies
 
 CROP_AREAS = {"whole": 1.0, "large": 0.5, "small": 0.2, "tiny": 0.08}  # the least area of a crop
 KEEPS = ("off", "some", "much")  # how much of what views change an encoder is asked to keep
+PLAIN = 0.25  # the share of plain pairs: of more, views change too little where changes are useful (docs/results.md)
 OPERATIONS = "factors"  # the space of the operations of all families
 FORMAT = 1  # of the file
 
@@ -50,7 +52,7 @@ class Factor:
     also: tuple[str, ...] = ()
     """Operations of other view sources that make the change; families do not draw them."""
     of_views: bool = True
-    """Whether views change by it; the keeping head changes what the encoder learns from them."""
+    """Whether it is a change that views make; others let the encoder keep what views change."""
     changes: Mapping[str, str] = field(default_factory=dict)
     """What to do, as an imperative, for each value of a factor that is more than on or off."""
 
@@ -111,6 +113,10 @@ FACTORS: dict[str, Factor] = {
             "much": "let the encoder keep much of what views change",
         },
     ),
+    "plain": Factor(
+        "plain pairs", "Are you unsure whether views may change all of this?",
+        "only cut out a quarter of the pairs", "change all pairs", p=PLAIN, of_views=False,
+    ),
 }  # fmt: skip
 VIEW_FACTORS = {name: factor for name, factor in FACTORS.items() if factor.of_views}
 _JITTER = ("light", "colour")
@@ -144,6 +150,7 @@ class Family:
     blur: bool = False
     cutout: bool = False
     keep: str = "off"
+    plain: bool = False
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -154,7 +161,7 @@ class Family:
                 raise CoviewsError(f"the factor {f.name} is on (true) or off (false), not {reprlib.repr(value)}")
 
     def is_on(self, factor: str) -> bool:
-        """Whether views change in this respect; for `keep`, whether there is a keeping head."""
+        """Whether views change in this respect; whether there is a keeping head, or plain pairs."""
         return getattr(self, factor) not in ("whole", "off", False)
 
     @property
@@ -179,8 +186,8 @@ class Family:
     @property
     def text(self) -> str:
         """A line that `family` reads, such as `crop small, mirror, light`."""
-        on = [n for n in FACTORS if n != "crop" and self.is_on(n)]
-        return ", ".join([f"crop {self.crop}", *on]) + (" much" if self.keep == "much" else "")
+        names = {"crop": f"crop {self.crop}", "keep": "keep much" if self.keep == "much" else "keep"}
+        return ", ".join(names.get(n, n) for n in FACTORS if n == "crop" or self.is_on(n))
 
     @property
     def sentence(self) -> str:
@@ -192,8 +199,9 @@ class Family:
             "tiny": "Views show at least a twelfth of the image",
         }[self.crop]
         on = [f.title for n, f in VIEW_FACTORS.items() if n != "crop" and self.is_on(n)]
+        plain = " A quarter of the pairs are only cut out." if self.plain else ""
         kept = f" The encoder keeps {self.keep} of what they change." if self.is_on("keep") else ""
-        return f"{shown} and differ in {listed(on) if on else 'nothing else'}.{kept}"
+        return f"{shown} and differ in {listed(on) if on else 'nothing else'}.{plain}{kept}"
 
     def write(self, path: str | Path, note: str = "") -> None:
         """Write the family as YAML that `read_family` reads and a person can edit."""
@@ -322,7 +330,10 @@ class FamilySource:
             applied = generator.random((n, self.views, 1)) < p
             columns.append(np.where(applied, drawn, np.int16(self.space.identity)))
         steps = np.concatenate(columns, axis=2)
-        return Subpolicies(self.space, steps, generator.integers(0, self.space.levels, steps.shape, np.int16))
+        levels = generator.integers(0, self.space.levels, steps.shape, np.int16)
+        if self.family.plain:
+            steps[generator.random(n) < PLAIN] = self.space.identity
+        return Subpolicies(self.space, steps, levels)
 
 
 def locked(matters: Iterable[str], ignores: Iterable[str]) -> dict[str, bool]:
@@ -366,6 +377,9 @@ def _factors(words: Iterable[str], flag: str) -> set[str]:
     return names
 
 
+_MADE_BY = {"keep": "keeping head", "plain": "none, for a quarter of the pairs"}
+
+
 def factors_table() -> tuple[list[str], list[list[str]]]:
     """Every factor, for the docs: the heads of the columns, and a row of text for each."""
     heads = ["factor", "question", "operations", "in the recipe"]
@@ -373,7 +387,7 @@ def factors_table() -> tuple[list[str], list[list[str]]]:
         [
             f"`{n}`",
             f.question,
-            ", ".join(f.ops) or ("(placement)" if f.of_views else "(keeping head)"),
+            ", ".join(f.ops) or f"({_MADE_BY.get(n, 'placement')})",
             "yes" if RECIPE.is_on(n) else "no",
         ]
         for n, f in FACTORS.items()
