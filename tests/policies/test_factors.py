@@ -117,7 +117,7 @@ def test_a_quarter_of_the_pairs_are_plain():
     assert unchanged[plain].all()
     assert abs(unchanged.all(1).mean() - PLAIN - (1 - PLAIN) * (0.2 * 0.8) ** 2) < 0.01  # jitter 0.8, grey 0.2
     np.testing.assert_array_equal(some.levels, whole.levels)
-    assert "A quarter of the pairs" in named_family(PLAIN_TEXT).sentence
+    assert "A quarter of the pairs get no operations." in named_family(PLAIN_TEXT).sentence
 
 
 def test_a_file_that_is_not_there(tmp_path):

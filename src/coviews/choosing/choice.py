@@ -51,7 +51,7 @@ class Choice:
     verdict: Verdict | None = None  # None after a dry run
     pilots: tuple[PilotScore, ...] = ()
     failed: Mapping[str, str] = dataclasses.field(default_factory=dict)  # what went wrong, by the name of the pilot
-    alike_in_colour: float | None = None  # `signals.alike_in_colour`; None where it does not count
+    alike_in_colour: float | None = None  # `signals.alike_in_colour`; None where colour is not to be decided
 
     @property
     def decided(self) -> Verdict:
@@ -117,6 +117,11 @@ def family_in_words(family: Family, verdict: Verdict) -> str:
 def best_first(effects: tuple[Effect, ...]) -> list[Effect]:
     """The changes that help most first."""
     return sorted(effects, key=lambda e: -e.points)
+
+
+def colours_in_words(alike_in_colour: float) -> str:
+    """How far images that look alike without colour have the same."""
+    return f"alike in colour by {alike_in_colour:.2f} (1: the same colour, 0: like any two images)"
 
 
 def without_labels(free: Sequence[str]) -> str:

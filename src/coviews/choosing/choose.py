@@ -16,7 +16,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from coviews.choosing import unlabelled
-from coviews.choosing.choice import PAGE, Choice, PilotScore, without_labels
+from coviews.choosing.choice import PAGE, Choice, PilotScore, colours_in_words, without_labels
 from coviews.choosing.design import most_promising, screening
 from coviews.choosing.labelled import describe, labelled_images
 from coviews.choosing.model import FamilyModel, factor_names, families
@@ -52,7 +52,7 @@ class Candidates:
 
     start: Family  # the recipe, with what is locked
     free: tuple[str, ...]  # the factors that are not locked
-    alike_in_colour: float | None = None  # `signals.alike_in_colour`; None where it does not count
+    alike_in_colour: float | None = None  # `signals.alike_in_colour`; None where colour is not to be decided
 
     @property
     def all(self) -> list[Family]:
@@ -62,7 +62,7 @@ class Candidates:
     def model(self, pilots: Sequence[Pilot], hits: HitsByPilot) -> FamilyModel:
         """What some pilots teach about all of them, by the labels that they recognise; mirror images also without."""
         seen = observed([pilot.family for pilot in pilots], hits.of_all(pilots))
-        mirrored = _mirrored(pilots)
+        mirrored = [] if unlabelled.belong_to_things(self.alike_in_colour) else _mirrored(pilots)
         signs = {("mirror", False): unlabelled.unmirrored_gain(mirrored)} if mirrored and self.start.mirror else {}
         return FamilyModel(self.start, self.free, seen, signs)
 
@@ -70,7 +70,8 @@ class Candidates:
         """How many pilots there should be: for the screening and as many again, or those without labels."""
         if labelled:
             return math.ceil((1 + AFTER) * len(screening(self.start, self.free)))
-        return unlabelled.PILOTS if "mirror" in self.free and self.start.mirror else 0
+        told = "mirror" in self.free and not self.start.turns and not unlabelled.belong_to_things(self.alike_in_colour)
+        return unlabelled.PILOTS if told else 0
 
     def verdict(self, pilots: Sequence[Pilot], hits: HitsByPilot) -> Verdict:
         """What the pilots say, with labels or without."""
@@ -80,8 +81,8 @@ class Candidates:
 
 
 def _mirrored(pilots: Sequence[Pilot]) -> list[float]:
-    """How well each pilot that can tells mirror images, in percent: those whose views were not mirrored."""
-    able = [p.signals or {} for p in pilots if not p.family.mirror]
+    """How well pilots tell mirror images, in percent: of those whose views were neither mirrored nor turned."""
+    able = [p.signals or {} for p in pilots if not p.family.mirror and not p.family.turns]
     return [signals["mirrored"] for signals in able if "mirrored" in signals]
 
 
@@ -116,7 +117,7 @@ def choose(
         if len(images) < LEAST_IMAGES:
             raise CoviewsError(f"pilots need {LEAST_IMAGES} images or more, and {name} has {len(images)}")
         labelled = labelled_images(o, images, labels, name)
-        candidates = _candidates(images, locks, labelled is not None)
+        candidates = _candidates(images, locks)
         settings = pilot_settings(name, o, len(images), images.images.shape[3])
         file = _plan_file(o, choice_facts(o, images, locks))
         wanted = candidates.pilots(labelled is not None)
@@ -167,7 +168,7 @@ def choose(
     return choice
 
 
-def _candidates(images: ImageSet, locks: Mapping[str, bool], labelled: bool) -> Candidates:
+def _candidates(images: ImageSet, locks: Mapping[str, bool]) -> Candidates:
     """The recipe with what is locked, and the factors that pilots decide; none of colour for images without."""
     colour = images.images.shape[3] == 3 and has_colour(images)  # saturation and hue need red, green and blue
     start = with_locks(RECIPE if colour else RECIPE.without_colour(), locks)
@@ -176,8 +177,7 @@ def _candidates(images: ImageSet, locks: Mapping[str, bool], labelled: bool) -> 
     free = [n for n in factor_names() if n not in locks and (colour or not FACTORS[n].colour)]
     if not VIEW_FACTORS.keys() & set(free):
         raise CoviewsError("all factors are locked by --matters and --ignores: there is nothing left to choose")
-    seen = None if labelled or not start.colour else alike_in_colour(images.images)
-    return Candidates(start, tuple(free), seen)
+    return Candidates(start, tuple(free), alike_in_colour(images.images) if "colour" in free else None)
 
 
 def _run_pilots(
@@ -263,10 +263,16 @@ def _announcement(
         f"{count} factor{'s' * (count > 1)} to decide: {', '.join(candidates.free)}; judged by {choice.judged_by}",
     ]
     if not choice.labels:
-        return [*lines[: plan.count], without_labels(candidates.free)]
+        lines = lines[: plan.count]
+        if choice.alike_in_colour is not None:
+            lines.append(f"images that look alike without colour are {colours_in_words(choice.alike_in_colour)}")
+        return [*lines, without_labels(candidates.free)]
     if left and plan.count < wanted and o.pilots is None:
         minutes = math.ceil(-(-wanted // o.at_once) * plan.seconds / 60)
-        lines.append(f"{wanted} pilots would be better, the last half of them for the best views: --budget {minutes}m")
+        lines.append(
+            f"{wanted} pilots would be better, the last half of them for the best views: --pilots {wanted}, about "
+            f"{minutes} min"
+        )
     return lines
 
 

@@ -13,6 +13,7 @@ from coviews.choosing.choice import (
     VIEWS,
     Choice,
     best_first,
+    colours_in_words,
     effect_in_words,
     family_in_words,
     gain_in_words,
@@ -107,7 +108,8 @@ def _about_effects(verdict: Verdict) -> str:
     if not verdict.labelled:
         return (
             "What these changes are expected to add, in points, by what they added on other images; not to mirror, "
-            "by how well pilots tell mirror images from yours. The other changes cannot be judged without labels."
+            "by how well pilots tell mirror images from yours (it is done from 4 points on). The other changes cannot "
+            "be judged without labels."
         )
     return (
         "What one change of the recipe adds, on average over the families that were tried, in points of the accuracy "
@@ -160,10 +162,7 @@ def _views(images: ImageSet, family: Family, fill: tuple[int, ...], limits: Limi
 def _questions(choice: Choice, verdict: Verdict) -> HtmlTable:
     effects: dict[str, list[str]] = {}
     if choice.alike_in_colour is not None:
-        effects["colour"] = [
-            f"images that look alike without colour are alike in colour by {choice.alike_in_colour:.2f} (1: they have "
-            "the same; 0: like any two images)"
-        ]
+        effects["colour"] = [f"images that look alike without colour are {colours_in_words(choice.alike_in_colour)}"]
     for e in verdict.effects:
         effects.setdefault(e.factor, []).append(f"{effect_in_words(e)}: {points(e.points, e.error)}")
     rows: list[list[str]] = []

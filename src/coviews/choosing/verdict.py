@@ -45,7 +45,7 @@ class Verdict:
     def sentence(self) -> str:
         """What to do with these images' views, and what is gained by it."""
         if not self.differs and not self.labelled:
-            seen = "mirror images cannot be told from these images, and " if self.effects else ""
+            seen = "mirror images cannot clearly be told from these images, and " if self.effects else ""
             return f"Take the recipe: {seen}nothing else can be judged without labels."
         if not self.differs:
             best = self.standings[0]
@@ -53,7 +53,7 @@ class Verdict:
             if best.gain > 0:
                 text += f" The best others: {best.gain:+.1f} ± {best.error:.1f} points."
             pilots, factors = sum(s.pilots for s in self.standings), len({e.factor for e in self.effects})
-            few = f" {pilots} pilots are few for {factors} factors: a longer --budget tells more."
+            few = f" {pilots} pilots are few for {factors} factors: more of them tell more (--pilots)."
             return text + few if pilots <= factors else text
         effects = {(e.factor, e.value): e for e in self.effects}
         changes: list[str] = []

@@ -115,7 +115,7 @@ FACTORS: dict[str, Factor] = {
     ),
     "plain": Factor(
         "plain pairs", "Are you unsure whether views may change all of this?",
-        "only cut out a quarter of the pairs", "change all pairs", p=PLAIN, of_views=False,
+        "apply no operations to a quarter of the pairs", "apply operations to all pairs", p=PLAIN, of_views=False,
     ),
 }  # fmt: skip
 VIEW_FACTORS = {name: factor for name, factor in FACTORS.items() if factor.of_views}
@@ -199,7 +199,7 @@ class Family:
             "tiny": "Views show at least a twelfth of the image",
         }[self.crop]
         on = [f.title for n, f in VIEW_FACTORS.items() if n != "crop" and self.is_on(n)]
-        plain = " A quarter of the pairs are only cut out." if self.plain else ""
+        plain = " A quarter of the pairs get no operations." if self.plain else ""
         kept = f" The encoder keeps {self.keep} of what they change." if self.is_on("keep") else ""
         return f"{shown} and differ in {listed(on) if on else 'nothing else'}.{plain}{kept}"
 
