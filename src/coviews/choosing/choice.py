@@ -129,7 +129,7 @@ def without_labels(free: Sequence[str]) -> str:
     words = {"light": "brightness", "colour": "colour", "turns": "up and down"}
     unknown = [word for name, word in words.items() if name in free]
     about = f" Whether {listed(unknown)} may change cannot be seen:" if unknown else ""
-    end = "answer --matters or --ignores, or give 5 labels a class."
+    end = "answer --matters or --ignores, or give 10 labels a class."
     return f"Without labels the choice is uncertain.{about} {end if unknown else end[0].upper() + end[1:]}"
 
 
