@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from coviews import Choice, CoviewsError, Family, read_family
-from coviews.choosing.design import screening
-from coviews.choosing.model import DEPARTURE, KEPT, Effect, FamilyModel, Observations, families
-from coviews.choosing.unlabelled import verdict_without_labels
+from coviews.choosing.design import most_promising, screening
+from coviews.choosing.model import DEPARTURE, GAINS, Effect, FamilyModel, Observations, families
+from coviews.choosing.unlabelled import may_be_plain, seen_gains, verdict_without_labels
 from coviews.choosing.verdict import Verdict
 from coviews.comparison.plan import folder_name
 from coviews.policies.factors import FACTORS, RECIPE, VIEW_FACTORS, family
@@ -70,9 +70,9 @@ def test_the_keeping_head_is_expected_to_gain_until_pilots_say_otherwise():
         seen = Observations(tried, np.array(scores, np.float64), 0.25 * np.eye(len(tried)))
         return FamilyModel(RECIPE, ("blur", "keep"), seen)
 
-    assert [e.points for e in model().effects()] == [-DEPARTURE, KEPT["some"][0], KEPT["much"][0]]
-    assert model().gain(kept, RECIPE)[0] == pytest.approx(KEPT["some"][0])
-    assert model().gain(much, RECIPE)[0] == pytest.approx(KEPT["much"][0])
+    assert [e.points for e in model().effects()] == [-DEPARTURE, GAINS["keep", "some"][0], GAINS["keep", "much"][0]]
+    assert model().gain(kept, RECIPE)[0] == pytest.approx(GAINS["keep", "some"][0])
+    assert model().gain(much, RECIPE)[0] == pytest.approx(GAINS["keep", "much"][0])
     assert model(50, 50).gain(kept, RECIPE)[0] > 0  # one pilot each
     assert model(*(50, 47) * 8).gain(kept, RECIPE)[0] < -2
 
@@ -165,16 +165,14 @@ def test_without_labels_grey_images_get_plain_pairs(quick, pilots, tmp_path, mir
 
 
 def test_plain_pairs_are_for_colours_of_things_that_nobody_asked_to_change():
-    def plain(alike, start=RECIPE, free=("light", "colour", "grey", "keep")):
-        return verdict_without_labels(start, free, [], alike).family.plain
-
-    assert plain(0.8)
-    assert not plain(0.7)
-    assert plain(None, start=RECIPE.without_colour())
-    assert not plain(0.8, free=("light", "grey", "keep"))  # --ignores colour: every pair changes it
-    assert not plain(None, start=RECIPE.without_colour(), free=("keep",))  # --ignores light
-    assert not plain(None, start=family("crop small, mirror"))  # there are no operations
-    assert not plain(None, start=family("crop whole, light"), free=("light", "keep"))  # its views would be copies
+    assert may_be_plain(RECIPE, (), 0.8)
+    assert not may_be_plain(RECIPE, (), 0.7)
+    assert may_be_plain(RECIPE.without_colour(), (), None)
+    assert may_be_plain(RECIPE.without_colour(), ("colour", "grey", "tone"), None)  # --matters colour
+    assert not may_be_plain(RECIPE, ("colour",), 0.8)  # --ignores colour: every pair changes it
+    assert not may_be_plain(RECIPE.without_colour(), ("light",), None)  # --ignores light
+    assert not may_be_plain(family("crop small, mirror"), (), None)  # there are no operations
+    assert not may_be_plain(family("crop whole, light"), ("crop",), None)  # its views would be copies
     assert verdict_without_labels(RECIPE, (*FACTORS,), [99.0], 0.9).family == replace(RECIPE, keep="much", plain=True)
 
 
@@ -212,6 +210,46 @@ def test_the_recipe_is_tried_twice_and_pilots_differ(quick, pilots):
     quick()
     assert len(pilots.started) == len(set(pilots.started)) == 12
     assert families_of(pilots).count(RECIPE) >= 2
+
+
+@pytest.mark.parametrize(("mirrored", "taken"), [(51.0, Family(keep="some")), (99.0, Family(mirror=False))])
+def test_with_labels_the_choice_without_is_tried_as_well(quick, pilots, mirrored, taken):
+    pilots.mirrored, pilots.truth = mirrored, lambda views: 50 + 10 * views.turns
+    made = quick(keep=True, pilots=14)
+    assert taken in families_of(pilots)[12:]
+    assert made.family.turns
+
+
+def test_the_keeping_head_is_expected_to_harm_where_mirror_images_stand_out():
+    assert seen_gains(("mirror", "keep"), [51.0], None).keys() == {("mirror", False)}
+    gains = seen_gains(("mirror", "keep"), [99.0], None)
+    assert gains["mirror", False] > 5
+    assert gains["keep", "some"] == gains["keep", "much"] < 0
+    assert not seen_gains(("keep",), [99.0], None)
+    assert not seen_gains(("mirror", "keep"), [99.0], 0.9)  # colours belong to things, which pilots remember
+    assert not seen_gains(("mirror", "keep"), [], None)
+
+
+def test_leaders_are_tried_again_and_others_differ():
+    """Half of the pilots after the screening are of the family that is expected to be the best."""
+    best = replace(RECIPE, blur=True, cutout=True)
+    tried = [RECIPE, best, replace(best, turns=True), replace(best, tilt=True)] * 3
+    seen = Observations(tuple(tried), np.array([50.0, 60.0, 40.0, 40.0] * 3), 0.25 * np.eye(12))
+    model, generator = FamilyModel(RECIPE, ("turns", "tilt", "blur", "cutout"), seen), np.random.default_rng(0)
+    for count, leaders in ((1, 1), (2, 1), (4, 2), (20, 2)):
+        picks = most_promising(model, count, leaders, generator)
+        assert len(set(picks)) == len(picks) == min(count, 16)  # there are no more families
+        assert picks[0] == best
+    assert len({most_promising(model, 1, 0, generator)[0] for _ in range(40)}) > 1
+
+
+def test_families_that_are_others_in_name_only_are_not_tried():
+    start = RECIPE.without_colour()
+    model = FamilyModel(start, ("light", "plain"), Observations((), np.zeros(0), np.zeros((0, 0))))
+    picks = most_promising(model, 4, 2, np.random.default_rng(0))
+    assert {p.text for p in picks} == {
+        "crop small, mirror, light", "crop small, mirror, light, plain", "crop small, mirror"
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------ locks
@@ -257,7 +295,7 @@ def test_images_without_colours_have_no_factors_of_colour(quick, pilots, tmp_pat
             picture = Image.fromarray(rng.integers(0, 256, (16, 30), np.uint8)).convert(mode)
             picture.save(folder / "ab"[i % 2] / f"{i}.png")
         made = quick(folder, out=tmp_path / f"out-{mode}", pilots=4)
-        assert {e.factor for e in made.decided.effects} == {"crop", "mirror", "turns", "light", "tone"}
+        assert {e.factor for e in made.decided.effects} == {"crop", "mirror", "turns", "light", "tone", "plain"}
         assert not any(p.family.colour or p.family.grey for p in made.pilots)
         assert "the images have no colours" in (made.path / "choice.html").read_text()
 

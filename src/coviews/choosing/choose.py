@@ -19,7 +19,7 @@ from coviews.choosing import unlabelled
 from coviews.choosing.choice import PAGE, Choice, PilotScore, colours_in_words, without_labels
 from coviews.choosing.design import most_promising, screening
 from coviews.choosing.labelled import describe, labelled_images
-from coviews.choosing.model import FamilyModel, factor_names, families
+from coviews.choosing.model import FamilyModel, factor_names
 from coviews.choosing.options import ChooseOptions
 from coviews.choosing.page import choice_page
 from coviews.choosing.pilot_plan import PLAN, PilotPlan, PlanFile, choice_facts, plan_pilots
@@ -42,7 +42,7 @@ from coviews.runs.settings import FROM_PYTHON
 from coviews.training.setup import name_of_data
 
 LEAST_IMAGES = 16
-AFTER = 1.0  # pilots after the screening, as a share of those in it: half as many were too few (docs/results.md)
+AFTER = 1.0  # pilots after the screening, as a share of those in it (docs/results.md)
 _MARGIN = 1.25  # times the budget: then no further round of pilots begins
 
 
@@ -55,21 +55,20 @@ class Candidates:
     alike_in_colour: float | None = None  # `signals.alike_in_colour`; None where colour is not to be decided
 
     @property
-    def all(self) -> list[Family]:
-        """Every one."""
-        return families(self.start, self.free)
+    def screened(self) -> tuple[str, ...]:
+        """The factors that the first pilots tell apart; plain pairs take a part of the others' changes away."""
+        return tuple(name for name in self.free if name != "plain")
 
     def model(self, pilots: Sequence[Pilot], hits: HitsByPilot) -> FamilyModel:
-        """What some pilots teach about all of them, by the labels that they recognise; mirror images also without."""
+        """What some pilots teach about all, by the labels that they recognise, on top of what the images show."""
         seen = observed([pilot.family for pilot in pilots], hits.of_all(pilots))
-        mirrored = [] if unlabelled.belong_to_things(self.alike_in_colour) else _mirrored(pilots)
-        signs = {("mirror", False): unlabelled.unmirrored_gain(mirrored)} if mirrored and self.start.mirror else {}
+        signs = unlabelled.seen_gains(self.free, _mirrored(pilots), self.alike_in_colour)
         return FamilyModel(self.start, self.free, seen, signs)
 
     def pilots(self, labelled: bool) -> int:
         """How many pilots there should be: for the screening and as many again, or those without labels."""
         if labelled:
-            return math.ceil((1 + AFTER) * len(screening(self.start, self.free)))
+            return math.ceil((1 + AFTER) * len(screening(self.start, self.screened)))
         told = "mirror" in self.free and not self.start.turns and not unlabelled.belong_to_things(self.alike_in_colour)
         return unlabelled.PILOTS if told else 0
 
@@ -77,6 +76,10 @@ class Candidates:
         """What the pilots say, with labels or without."""
         if hits.labelled is not None:
             return verdict(self.model(pilots, hits), [pilot.family for pilot in pilots])
+        return self.without_labels(pilots)
+
+    def without_labels(self, pilots: Sequence[Pilot]) -> Verdict:
+        """What the pilots and the images say without labels."""
         return unlabelled.verdict_without_labels(self.start, self.free, _mirrored(pilots), self.alike_in_colour)
 
 
@@ -175,9 +178,12 @@ def _candidates(images: ImageSet, locks: Mapping[str, bool]) -> Candidates:
     if not colour:
         start = start.without_colour()
     free = [n for n in factor_names() if n not in locks and (colour or not FACTORS[n].colour)]
+    alike = alike_in_colour(images.images) if "colour" in free else None
+    if not unlabelled.may_be_plain(start, locks, alike):
+        free.remove("plain")
     if not VIEW_FACTORS.keys() & set(free):
         raise CoviewsError("all factors are locked by --matters and --ignores: there is nothing left to choose")
-    return Candidates(start, tuple(free), alike_in_colour(images.images) if "colour" in free else None)
+    return Candidates(start, tuple(free), alike)
 
 
 def _run_pilots(
@@ -208,22 +214,19 @@ def _next_round(
     if hits.labelled is None:
         return [unlabelled.pilot_family(candidates.start)] * (plan.count - trained)
     begun = [family for family, _ in file.pilots]
-    design = [family for family in screening(candidates.start, candidates.free) if family not in begun]
+    design = [family for family in screening(candidates.start, candidates.screened) if family not in begun]
     if design:
         return design[: plan.count - trained]
-    every, model = candidates.all, candidates.model(pilots, hits)
-    count = min(plan.per_round, plan.count - trained, len(every))
-    picks = most_promising(model, count, np.random.default_rng([seed, len(file.rounds)]))
-    wanted = []
-    if trained + count >= plan.count:  # the last round: what is taken must have been tried
-        best = every[int(model.expected(every).argmax())]
-        wanted += [best] if best not in [pilot.family for pilot in pilots] else []
+    model = candidates.model(pilots, hits)
+    count = min(plan.per_round, plan.count - trained)
+    last = trained + count >= plan.count  # what is taken must have been tried
+    leaders = max((count + len(file.rounds) % 2) // 2, int(last))
+    picks = most_promising(model, count, leaders, np.random.default_rng([seed, len(file.rounds)]))
+    wanted = candidates.without_labels(pilots).family  # labels must show that others are better
+    first = [] if wanted in begun else [wanted]
     if begun.count(candidates.start) == 1:  # everything is compared with it: once more, with another seed
-        wanted.append(candidates.start)
-    for some in wanted[:count]:
-        if some not in picks:
-            picks = [some, *picks[:-1]]
-    return picks
+        first.append(candidates.start)
+    return list(dict.fromkeys([*first, *picks]))[:count]
 
 
 def _check_enough(pilots: Sequence[Pilot], runner: PilotRunner, plan: PilotPlan) -> None:

@@ -41,13 +41,23 @@ def design_matrix(size: int) -> NDArray[np.bool_]:
     return np.asarray(matrix[:, order])
 
 
-def most_promising(model: FamilyModel, count: int, generator: np.random.Generator) -> list[Family]:
-    """Families to try next, by Thompson sampling: each is the best in a world drawn from what the model believes.
+def most_promising(model: FamilyModel, count: int, leaders: int, generator: np.random.Generator) -> list[Family]:
+    """Families to try next: so many that are expected to be the best, tried or not, and others that may be.
 
-    Those that may be the best are tried often; those that cannot are not tried again.
+    A leader that is tried again with another seed is not taken for luck. The others are the best in worlds drawn from
+    what the model believes (Thompson sampling): those that may be the best are tried often, those that cannot are not
+    tried again.
     """
     every = families(model.start, model.free)
     picks: list[Family] = []
-    for scores in model.draw(count, generator):
-        picks.append(next(every[i] for i in np.argsort(-scores) if every[i] not in picks))
+    worlds = [model.expected(every)] * leaders
+    worlds.extend(model.draw(count - leaders, generator))
+    for scores in worlds:
+        ranked = (every[i] for i in np.argsort(-scores, kind="stable"))
+        picks += itertools.islice((f for f in ranked if f not in picks and _can_be_tried(f)), 1)
     return picks
+
+
+def _can_be_tried(family: Family) -> bool:
+    """Whether it is another one than the same without plain pairs: some operations must be left out in these."""
+    return not family.plain or family.source().changes

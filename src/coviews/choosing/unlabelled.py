@@ -9,10 +9,11 @@ Other signals (how well encoders tell quarter turns apart, find images again, ho
 pilots agree) did not foretell which views are useful on sets that they were not fitted to. See docs/results.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
-from coviews.choosing.model import KEPT, Effect
+from coviews.choosing.model import GAINS, Effect
 from coviews.choosing.verdict import Standing, Verdict
 from coviews.policies.factors import FACTORS, Family
 
@@ -22,8 +23,7 @@ PILOTS = 2  # with the recipe's views, but not mirrored: they can tell mirror im
 _PER_PERCENT, _BY_CHANCE, _WITHOUT = 0.2, 53.0, -0.7
 _MIRROR = 1.5  # points: the standard deviation of that
 _CLEARLY = 2.5  # standard deviations: where mirror images stand out by less, mirroring did no harm
-# Points that plain pairs gain: mean and standard deviation over the five sets where they are used
-PLAIN_GAIN = (1.2, 1.0)
+_KEPT = -2.5  # points that the keeping head gains where mirror images stand out: the mean of two sets
 _OF_THINGS = 0.75  # alikeness in colour from which on colours belong to things: 0.97 on fruits, at most 0.53 elsewhere
 
 
@@ -46,6 +46,24 @@ def unmirrored_gain(mirrored: Sequence[float]) -> float:
     return _WITHOUT + _PER_PERCENT * (sum(mirrored) / len(mirrored) - _BY_CHANCE)
 
 
+def seen_gains(
+    free: Sequence[str], mirrored: Sequence[float], alike_in_colour: float | None
+) -> dict[tuple[str, Any], float]:
+    """Points that changes of the recipe gain, as far as the images show it; the arguments of `verdict_without_labels`.
+
+    A choice with labels begins with them.
+    """
+    if not mirrored or "mirror" not in free or belong_to_things(alike_in_colour):
+        return {}
+    unmirrored = {("mirror", False): unmirrored_gain(mirrored)}
+    return unmirrored | {("keep", value): _KEPT for value in ("some", "much") if stands_out(mirrored)}
+
+
+def stands_out(mirrored: Sequence[float]) -> bool:
+    """Whether mirror images can clearly be told."""
+    return unmirrored_gain(mirrored) > _CLEARLY * _MIRROR
+
+
 def verdict_without_labels(
     start: Family, free: Sequence[str], mirrored: Sequence[float], alike_in_colour: float | None
 ) -> Verdict:
@@ -61,24 +79,30 @@ def verdict_without_labels(
     made: list[Effect] = []
     seen: list[Effect] = []  # what is not made
     of_things = belong_to_things(alike_in_colour)
-    if mirrored and "mirror" in free and not of_things:
-        effect = Effect("mirror", "off", unmirrored_gain(mirrored), _MIRROR)
-        stands_out = effect.points > _CLEARLY * _MIRROR
-        (made if stands_out else seen).append(effect)
-        family = replace(family, mirror=not stands_out)
+    if gains := seen_gains(free, mirrored, alike_in_colour):
+        effect = Effect("mirror", "off", gains["mirror", False], _MIRROR)
+        (made if stands_out(mirrored) else seen).append(effect)
+        family = replace(family, mirror=not stands_out(mirrored))
     if family == start and "keep" in free:
         family = replace(family, keep="much" if of_things else "some")
-        made.append(Effect("keep", family.keep, *KEPT[family.keep]))
-    if (of_things or not start.colour) and _may_be_plain(start, free):
+        made.append(Effect("keep", family.keep, *GAINS["keep", family.keep]))
+    if "plain" in free:
         family = replace(family, plain=True)
-        made.append(Effect("plain", "on", *PLAIN_GAIN))
+        made.append(Effect("plain", "on", *GAINS["plain", True]))
     gain, error = sum(e.points for e in made), sum(e.error**2 for e in made) ** 0.5
     standings = [Standing(family, gain, gain, error, 0)] if made else []
     standings.append(Standing(start, 0.0, 0.0, 0.0, 0))
     return Verdict(family, start, gain, error, (*made, *seen), tuple(standings), labelled=False)
 
 
-def _may_be_plain(start: Family, free: Sequence[str]) -> bool:
-    """Whether views without operations are others than the rest, are no copies, and no operation is in every pair."""
-    asked_for = any(f.ops and name not in free and start.is_on(name) for name, f in FACTORS.items())
-    return start.source().changes and start.crop != "whole" and not asked_for
+def may_be_plain(start: Family, locked: Collection[str], alike_in_colour: float | None) -> bool:
+    """Whether plain pairs may help: where there is no colour to ignore; views without operations must be no copies.
+
+    Args:
+        start: the recipe, with what is locked.
+        locked: the factors that are not decided; where an operation is asked for, it is in every pair.
+        alike_in_colour: as in `verdict_without_labels`.
+    """
+    asked_for = any(FACTORS[name].ops and start.is_on(name) for name in locked)
+    colour_to_ignore = start.colour and not belong_to_things(alike_in_colour)
+    return not colour_to_ignore and start.source().changes and start.crop != "whole" and not asked_for
