@@ -31,7 +31,7 @@ from coviews.policies.factors import RECIPE
 ROOT = Path(__file__).parent.parent
 SETS = ("cifar10", "fruits", "steel", "signs", "speech")
 LABELS = (0, 3, 10, 50, None)  # a class; None: all
-PILOTS = 24
+PILOTS = 36
 OTHERS: dict[str, dict[str, object]] = {  # what the best in hindsight is looked for among, beside the choices
     "cropflip": {"views": "crop small, mirror"},
     "recipe without colour": {"views": "crop small, mirror, light"},

@@ -8,14 +8,19 @@ best of them on the test images, by the mean of kNN and a ridge probe with all l
 """
 
 import argparse
+import json
 import statistics
 from pathlib import Path
 
 import numpy as np
 
-from coviews.choosing.model import FamilyModel, factor_names
+from coviews.choosing import unlabelled
+from coviews.choosing.agreement import agreements, weight
+from coviews.choosing.choose import _candidates
+from coviews.choosing.model import FamilyModel
 from coviews.choosing.pilot_plan import PlanFile
-from coviews.choosing.probes import leave_one_out
+from coviews.choosing.pilot_worker import SIGNALS
+from coviews.choosing.probes import class_chances, leave_one_out
 from coviews.choosing.score import observed
 from coviews.choosing.verdict import verdict
 from coviews.comparison.plan import folder_name
@@ -24,7 +29,6 @@ from coviews.encoders.features import features
 from coviews.encoders.images import normalisation
 from coviews.encoders.open import open_encoder
 from coviews.evaluation.knn import knn_accuracy
-from coviews.policies.factors import FACTORS, RECIPE
 
 RIDGES = (0.001, 0.01, 0.1)  # times the mean eigenvalue: the best counts
 
@@ -47,17 +51,18 @@ def regrets(data: Path, study: Path, per_class: int, draws: int) -> list[float]:
     train, test = (load_images(str(data / part), size=32, progress=False) for part in ("train", "test"))
     plan = PlanFile.read(study / "choice")
     assert plan is not None
-    families, encoded, accuracies = [], [], []
+    families, encoded, accuracies, mirrored = [], [], [], []
     for family, seed in plan.pilots:
-        model = open_encoder(study / "choice" / "runs" / f"{folder_name(family.text)}-{seed}")
+        folder = study / "choice" / "runs" / f"{folder_name(family.text)}-{seed}"
+        model, signals = open_encoder(folder), json.loads((folder / SIGNALS).read_text())
+        mirrored += [signals["mirrored"]] if not family.mirror and not family.turns else []
         x, y = (features(model.encoder, s.images, *normalisation(model, train)).astype(float) for s in (train, test))
         knn = knn_accuracy(x, train.labels, y, test.labels, k=20)
         accuracies.append(50 * (knn + ridge_accuracy(x, train.labels, y, test.labels)))
         families.append(family)
         encoded.append(x)
-    colour = any(family.colour for family in families)
-    start = RECIPE if colour else RECIPE.without_colour()
-    free = tuple(name for name in factor_names() if colour or not FACTORS[name].colour)
+    candidates = _candidates(train, {})
+    signs = unlabelled.seen_gains(candidates.free, mirrored, candidates.alike_in_colour)
     mean = {f: statistics.fmean(a for g, a in zip(families, accuracies, strict=True) if g == f) for f in families}
     made = []
     for draw in range(draws):
@@ -65,7 +70,10 @@ def regrets(data: Path, study: Path, per_class: int, draws: int) -> list[float]:
         classes = [np.flatnonzero(train.labels == c) for c in np.unique(train.labels)]
         rows = np.sort(np.concatenate([generator.permutation(c)[:per_class] for c in classes]))
         judged = [leave_one_out(x[rows], train.labels[rows]) for x in encoded]
-        choice = verdict(FamilyModel(start, free, observed(families, judged)), families)
+        others = np.setdiff1d(np.arange(len(train)), rows)
+        agreed = agreements([class_chances(x[[*rows, *others]], train.labels[rows]) for x in encoded])
+        seen = observed(families, judged, agreed, weight(train.labels[rows]))
+        choice = verdict(FamilyModel(candidates.start, candidates.free, seen, signs), families)
         made.append(max(mean.values()) - mean[choice.family])
     return made
 

@@ -1,17 +1,22 @@
-"""How `choose` should spend the pilots after its screening: on the family that looks best, or on others?
+"""How should `choose` spend the pilots after its screening, and how many?
 
-Worlds are drawn from the model of `choose`, their effects scaled to those of real sets; in each, pilots are tried as
-`choose` does, each with the noise of a training and of few labels. A round of two pilots has none, one or two leaders.
+Worlds are drawn from the model of `choose`, their effects scaled to those of real sets. In each, pilots are tried as
+`choose` does, two at a time, each with the noise of a training and of few labels: by the knowledge gradient, by
+Thompson sampling (the best of a world drawn from what is believed), or by Thompson sampling with the family that looks
+best as one of the two.
 
     python benchmarks/choose_rounds.py --worlds 40
 """
 
 import argparse
 import math
+from collections.abc import Callable
+from functools import cache
+from multiprocessing import Pool
 
 import numpy as np
 
-from coviews.choosing.design import most_promising, screening
+from coviews.choosing.design import expected_best, most_informative, screening
 from coviews.choosing.model import FamilyModel, Observations, factor_names, families
 from coviews.choosing.verdict import verdict
 from coviews.policies.factors import RECIPE, Family
@@ -20,7 +25,8 @@ FREE = tuple(name for name in factor_names() if name != "plain")
 SCALE = 0.75  # of the effects in a world, times those that the model expects
 TRAINING, LABELS = 2.0, 2.0  # points: the standard deviation of a pilot's noise, and of what few labels misjudge
 ALIKE = 0.75  # correlation of what labels misjudge, for each factor that differs
-PER_ROUND = 2
+LENGTHS = (18, 24, 30, 36)  # pilots in all
+NOTHING = Observations((), np.zeros(0), np.zeros((0, 0)))
 
 
 def model_of(tried: list[Family], scores: list[float]) -> FamilyModel:
@@ -31,16 +37,44 @@ def model_of(tried: list[Family], scores: list[float]) -> FamilyModel:
     return FamilyModel(RECIPE, FREE, Observations(tuple(tried), np.array(scores), errors))
 
 
-def points_lost(leaders: int, pilots: int, seed: int) -> tuple[float, float]:
-    """The gain of the choice over the recipe in one world, and how far it is behind the best family of all."""
-    every = families(RECIPE, FREE)
-    before = FamilyModel(RECIPE, FREE, Observations((), np.zeros(0), np.zeros((0, 0))))
-    generator = np.random.default_rng(seed)
-    expected = before.expected(every)
-    truth = dict(zip(every, expected + SCALE * (before.draw(1, generator)[0] - expected), strict=True))
+@cache
+def beliefs() -> tuple[np.ndarray, np.ndarray]:
+    """What is expected of every family before any pilot, and the Cholesky factor of how far it may be off."""
+    mean, covariance = FamilyModel(RECIPE, FREE, NOTHING).predict(families(RECIPE, FREE))
+    covariance -= covariance.min() - 1.0  # what all families have in common does not matter
+    return mean, np.linalg.cholesky(covariance + 1e-6 * np.eye(len(mean)))
+
+
+def thompson(model: FamilyModel, generator: np.random.Generator) -> Family:
+    """The best family of a world drawn from what is believed: one from before, corrected by what was seen."""
+    every, seen = families(RECIPE, FREE), model.observations
+    off = beliefs()[1] @ generator.standard_normal(len(every))
+    noise = np.linalg.cholesky(seen.errors + 1.5**2 * np.eye(len(seen))) @ generator.standard_normal(len(seen))
+    scores = off[[every.index(f) for f in seen.families]] + noise
+    corrected = FamilyModel(RECIPE, FREE, Observations(seen.families, seen.scores - scores, seen.errors))
+    return every[int((corrected.expected(every) + off).argmax())]
+
+
+def leader_and_thompson(model: FamilyModel, generator: np.random.Generator) -> list[Family]:
+    return [expected_best(model), thompson(model, generator)]
+
+
+WAYS: dict[str, Callable[[FamilyModel, np.random.Generator], list[Family]]] = {
+    "Thompson sampling": lambda model, generator: [thompson(model, generator) for _ in range(2)],
+    "the best and Thompson sampling": leader_and_thompson,
+    "knowledge gradient": lambda model, _: most_informative(model, 2),
+}
+
+
+def points_lost(way: str, seed: int) -> list[float]:
+    """How far the choices after so many pilots are behind the best family of all in one world."""
+    every, generator = families(RECIPE, FREE), np.random.default_rng(seed)
+    mean, factor = beliefs()
+    truth = dict(zip(every, mean + SCALE * (factor @ generator.standard_normal(len(every))), strict=True))
     tried: list[Family] = []
     scores: list[float] = []
     misjudged: list[float] = []
+    lost: list[float] = []
 
     def pilot(family: Family) -> None:
         if family in tried:
@@ -54,29 +88,37 @@ def points_lost(leaders: int, pilots: int, seed: int) -> tuple[float, float]:
         misjudged.append(error)
         scores.append(truth[family] + error + TRAINING * generator.standard_normal())
 
-    for family in [*screening(RECIPE, FREE), RECIPE]:
+    for family in [*screening(RECIPE, FREE), RECIPE, expected_best(FamilyModel(RECIPE, FREE, NOTHING))]:
         pilot(family)
-    while len(tried) < pilots:
-        count = min(PER_ROUND, pilots - len(tried))
-        for family in most_promising(model_of(tried, scores), count, min(leaders, count), generator):
+    while len(tried) < LENGTHS[-1]:
+        for family in WAYS[way](model_of(tried, scores), generator):
             pilot(family)
-    choice = truth[verdict(model_of(tried, scores), tried).family]
-    return choice - truth[RECIPE], max(truth.values()) - choice
+        if len(tried) in LENGTHS:
+            choice = truth[verdict(model_of(tried, scores), tried).family]
+            lost.append(max(truth.values()) - choice)
+    return lost
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--worlds", type=int, default=40)
-    parser.add_argument("--pilots", type=int, default=24)
+    parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
-    lost = {n: np.array([points_lost(n, args.pilots, seed) for seed in range(args.worlds)]) for n in (0, 1, 2)}
-    for leaders, points in lost.items():
-        (gain, behind), more = points.mean(0), points[:, 0] - lost[0][:, 0]
-        error = more.std() / math.sqrt(len(more))
-        print(
-            f"{leaders} of {PER_ROUND} pilots of a round are leaders: {gain:.2f} points over the recipe, {behind:.2f} "
-            f"behind the best of all; {more.mean():+.2f} ± {error:.2f} over none"
-        )
+    beliefs()
+    with Pool(args.jobs) as pool:
+        jobs = [(way, seed) for way in WAYS for seed in range(args.worlds)]
+        every = np.array(pool.starmap(points_lost, jobs, chunksize=1)).reshape(len(WAYS), args.worlds, -1)
+    print(f"points behind the best family of all, mean ± standard error, after {LENGTHS} pilots:")
+    for way, lost in zip(WAYS, every, strict=True):
+        print(f"{way}: {in_words(lost)}")
+        if way != next(iter(WAYS)):
+            print(f"    more than the first: {in_words(lost - every[0])}")
+
+
+def in_words(points: np.ndarray) -> str:
+    """Means and standard errors over worlds."""
+    means, errors = points.mean(0), points.std(0, ddof=1) / math.sqrt(len(points))
+    return ", ".join(f"{mean:.2f} ± {error:.2f}" for mean, error in zip(means, errors, strict=True))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ def pilots(monkeypatch):
     monkeypatch.setattr(workers.Workers, "_start", lambda self, job: made.start(self, job))
     monkeypatch.setattr(workers, "_LOOK", 0.0)
     monkeypatch.setattr(HitsByPilot, "of", lambda self, pilot: made.hits(self, pilot))
+    monkeypatch.setattr(HitsByPilot, "agreements", lambda self, pilots: None)
     return made
 
 

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from coviews.choosing import probes
+from coviews.choosing.agreement import agreements, weight
 from coviews.choosing.probes import (
     GROUP,
     WIDTHS,
     chance,
+    class_chances,
     groups,
     leave_one_out,
     neighbour_hits,
@@ -121,3 +123,75 @@ def test_scores_are_accuracies_on_average_and_as_far_apart_as_these_at_least():
     assert scores.mean() == pytest.approx(hits.mean())
     np.testing.assert_allclose(np.diff(scores) / np.diff(chances), (scores[1] - scores[0]) / (chances[1] - chances[0]))
     assert 1 <= (scores[1] - scores[0]) / (chances[1] - chances[0]) <= 3
+
+
+@pytest.mark.parametrize("dimensions", [4, 40])
+def test_class_chances_equal_a_slow_fit(dimensions):
+    features, labels = clouds((7, 5, 6), dimensions, spread=2.0)
+    known, names = np.array([3, 0, 8, 9, 13, 12, 15, 1, 10]), np.array([4, 5, 8])[labels]
+    others = np.setdiff1d(np.arange(18), known)
+    x = standardised(features[[*known, *others]])
+    a, b, own = x[:9], x[9:], labels[known]
+    slow = []
+    for strength in probes.STRENGTHS:
+        penalty = strength * (a**2).sum() / min(a.shape)
+        targets = (own[:, None] == np.arange(3)) - np.bincount(own) / 9
+        weights = np.linalg.solve(a.T @ a + penalty * np.eye(dimensions), a.T @ targets)
+        left_out = ridge_scores(a, own, strength)
+        likely = [np.log(soft(left_out, t * left_out.std())[np.arange(9), own]).mean() for t in probes.TEMPERATURES]
+        slow.append(soft(b @ weights, probes.TEMPERATURES[int(np.argmax(likely))] * left_out.std()))
+    made = class_chances(features[[*known, *others]], names[known])
+    np.testing.assert_allclose(made, np.mean(slow, 0), atol=1e-9)
+    np.testing.assert_allclose(made.sum(1), 1)
+
+
+def soft(scores, temperature):
+    powers = np.exp(scores / temperature)
+    return powers / powers.sum(1, keepdims=True)
+
+
+def test_agreement_equals_a_slow_count():
+    generator = np.random.default_rng(0)
+    chances = generator.dirichlet(np.ones(3), (5, 40))
+    slow = []
+    for i in range(5):
+        others = [chances[j] + 1e-6 for j in range(5) if j != i]
+        named = [int(np.argmax(np.prod([o[k] for o in others], 0))) for k in range(40)]
+        slow.append(np.mean([int(np.argmax(chances[i, k])) == named[k] for k in range(40)]))
+    np.testing.assert_allclose(agreements(list(chances)), slow)
+    assert agreements(list(chances[:2])) is None
+
+
+def test_agreement_counts_less_with_more_labels():
+    weights = [weight(np.repeat([0, 1], n)) for n in (2, 3, 10, 50)]
+    assert weights[1] == pytest.approx(0.5)
+    assert sorted(weights, reverse=True) == weights
+    assert weights[-1] < 0.06
+
+
+def test_agreement_ranks_encoders_where_few_labels_cannot():
+    """Eight encoders see the same images with more and more noise; three labels a class."""
+    truth, spreads = -np.arange(8), np.linspace(1.0, 2.4, 8)
+    correlations = {"labels": [], "both": []}
+    for seed in range(12):
+        generator = np.random.default_rng(seed)
+        labels = np.repeat(np.arange(4), 60)
+        centres = generator.standard_normal((4, 12))
+        encoded = [centres[labels] + s * generator.standard_normal((240, 12)) for s in spreads]
+        known = np.concatenate([np.flatnonzero(labels == c)[:3] for c in range(4)])
+        rows = [*known, *np.setdiff1d(np.arange(240), known)]
+        judged = [leave_one_out(x[known], labels[known]) for x in encoded]
+        agreed = agreements([class_chances(x[rows], labels[known]) for x in encoded])
+        for name, given in (("labels", None), ("both", agreed)):
+            scores = observed([RECIPE] * 8, judged, given, weight(labels[known])).scores
+            correlations[name].append(np.corrcoef(scores, truth)[0, 1])
+    assert np.mean(correlations["both"]) > np.mean(correlations["labels"]) + 0.1
+
+
+def test_agreement_of_no_use_changes_nothing():
+    judged = [leave_one_out(*clouds((8,) * 5, 12, spread, 3)) for spread in (1.0, 1.5, 2.5)]
+    alone, equal = (observed([RECIPE] * 3, judged, given, 0.5) for given in (None, np.full(3, 0.7)))
+    np.testing.assert_array_equal(alone.scores, equal.scores)
+    np.testing.assert_array_equal(alone.errors, equal.errors)
+    both = observed([RECIPE] * 3, judged, np.array([0.1, 0.5, 0.3]), 0.5)
+    assert both.scores.mean() == pytest.approx(alone.scores.mean())

@@ -13,18 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
-
 from coviews.choosing import unlabelled
 from coviews.choosing.choice import PAGE, Choice, PilotScore, colours_in_words, without_labels
-from coviews.choosing.design import most_promising, screening
+from coviews.choosing.design import expected_best, most_informative, screening
 from coviews.choosing.labelled import describe, labelled_images
 from coviews.choosing.model import FamilyModel, factor_names
 from coviews.choosing.options import ChooseOptions
 from coviews.choosing.page import choice_page
 from coviews.choosing.pilot_plan import PLAN, PilotPlan, PlanFile, choice_facts, plan_pilots
 from coviews.choosing.pilots import HitsByPilot, Pilot, PilotRunner, pilot_settings, signals_in_words
-from coviews.choosing.score import observed
 from coviews.choosing.signals import alike_in_colour
 from coviews.choosing.verdict import Verdict, verdict
 from coviews.console.option_types import ChooseKeywords
@@ -42,7 +39,7 @@ from coviews.runs.settings import FROM_PYTHON
 from coviews.training.setup import name_of_data
 
 LEAST_IMAGES = 16
-AFTER = 1.0  # pilots after the screening, as a share of those in it (docs/results.md)
+AFTER = 2.0  # pilots after the screening, as a share of those in it (docs/results.md)
 _MARGIN = 1.25  # times the budget: then no further round of pilots begins
 
 
@@ -61,12 +58,11 @@ class Candidates:
 
     def model(self, pilots: Sequence[Pilot], hits: HitsByPilot) -> FamilyModel:
         """What some pilots teach about all, by the labels that they recognise, on top of what the images show."""
-        seen = observed([pilot.family for pilot in pilots], hits.of_all(pilots))
         signs = unlabelled.seen_gains(self.free, _mirrored(pilots), self.alike_in_colour)
-        return FamilyModel(self.start, self.free, seen, signs)
+        return FamilyModel(self.start, self.free, hits.observations(pilots), signs)
 
     def pilots(self, labelled: bool) -> int:
-        """How many pilots there should be: for the screening and as many again, or those without labels."""
+        """How many pilots there should be: for the screening and twice as many after it, or those without labels."""
         if labelled:
             return math.ceil((1 + AFTER) * len(screening(self.start, self.screened)))
         told = "mirror" in self.free and not self.start.turns and not unlabelled.belong_to_things(self.alike_in_colour)
@@ -146,7 +142,7 @@ def choose(
             return choice
         _make_folder(o.out)
         with lock_folder(o.out), launcher.opened(o.out) as start:
-            hits = HitsByPilot(labelled)
+            hits = HitsByPilot(labelled, images)
 
             def report(pilot: Pilot) -> str:
                 accuracy = hits.accuracy(pilot)
@@ -197,7 +193,7 @@ def _run_pilots(
         pilots = runner.run(file.pilots)
         _check_enough(pilots, runner, file.plan)
     while len(file.pilots) < file.plan.count and file.spent < limit:
-        some = _next_round(file, candidates, pilots, hits, o.seed)
+        some = _next_round(file, candidates, pilots, hits)
         pilots += runner.run(file.begin_round(some, o.seed))
         _check_enough(pilots, runner, file.plan)
         now = time.monotonic()
@@ -206,9 +202,7 @@ def _run_pilots(
     return pilots
 
 
-def _next_round(
-    file: PlanFile, candidates: Candidates, pilots: Sequence[Pilot], hits: HitsByPilot, seed: int
-) -> list[Family]:
+def _next_round(file: PlanFile, candidates: Candidates, pilots: Sequence[Pilot], hits: HitsByPilot) -> list[Family]:
     """What to try next: what is left of the screening design, or else the families that promise most."""
     trained, plan = len(file.pilots), file.plan
     if hits.labelled is None:
@@ -219,14 +213,13 @@ def _next_round(
         return design[: plan.count - trained]
     model = candidates.model(pilots, hits)
     count = min(plan.per_round, plan.count - trained)
-    last = trained + count >= plan.count  # what is taken must have been tried
-    leaders = max((count + len(file.rounds) % 2) // 2, int(last))
-    picks = most_promising(model, count, leaders, np.random.default_rng([seed, len(file.rounds)]))
-    wanted = candidates.without_labels(pilots).family  # labels must show that others are better
-    first = [] if wanted in begun else [wanted]
+    wanted = [candidates.without_labels(pilots).family]  # labels must show that others are better
+    if trained + count >= plan.count:  # the last round: what is taken must have been tried
+        wanted.insert(0, expected_best(model))
+    first = [some for some in wanted if some not in begun]
     if begun.count(candidates.start) == 1:  # everything is compared with it: once more, with another seed
         first.append(candidates.start)
-    return list(dict.fromkeys([*first, *picks]))[:count]
+    return list(dict.fromkeys([*first, *most_informative(model, count)]))[:count]
 
 
 def _check_enough(pilots: Sequence[Pilot], runner: PilotRunner, plan: PilotPlan) -> None:
@@ -273,8 +266,7 @@ def _announcement(
     if left and plan.count < wanted and o.pilots is None:
         minutes = math.ceil(-(-wanted // o.at_once) * plan.seconds / 60)
         lines.append(
-            f"{wanted} pilots would be better, the last half of them for the best views: --pilots {wanted}, about "
-            f"{minutes} min"
+            f"{wanted} pilots would be better, most of them for the best views: --pilots {wanted}, about {minutes} min"
         )
     return lines
 

@@ -1,7 +1,7 @@
 """Which families the pilots try: a screening design over all factors first, then what promises most."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +14,10 @@ from coviews.policies.factors import Family
 # the first row of the Plackett-Burman designs whose other rows are its rotations; 1 is a change
 _PLACKETT_BURMAN = {12: "11011100010", 20: "11001111010100001100"[:19]}
 SIZES = (4, 8, 12, 16, 20)
+CANDIDATES = 200  # families that may be the best, of which the next pilots are chosen
+# what a pilot's score may be, in standard deviations from what is expected, and how likely that is
+_OUTCOMES, _CHANCES = np.polynomial.hermite_e.hermegauss(11)
+_CHANCES = _CHANCES / _CHANCES.sum()
 
 
 def screening(start: Family, free: Sequence[str]) -> list[Family]:
@@ -41,23 +45,39 @@ def design_matrix(size: int) -> NDArray[np.bool_]:
     return np.asarray(matrix[:, order])
 
 
-def most_promising(model: FamilyModel, count: int, leaders: int, generator: np.random.Generator) -> list[Family]:
-    """Families to try next: so many that are expected to be the best, tried or not, and others that may be.
+def most_informative(model: FamilyModel, count: int) -> list[Family]:
+    """Families to try next: those whose pilots are expected to tell most about which family is the best.
 
-    A leader that is tried again with another seed is not taken for luck. The others are the best in worlds drawn from
-    what the model believes (Thompson sampling): those that may be the best are tried often, those that cannot are not
-    tried again.
+    What a pilot is worth is the knowledge gradient: how much better, in expectation, the family is that is the best
+    once its score is known. That may be an untried one, or the best so far again, with another seed. In a round of
+    several pilots, each is chosen as if those before it had come out as expected.
     """
     every = families(model.start, model.free)
-    picks: list[Family] = []
-    worlds = [model.expected(every)] * leaders
-    worlds.extend(model.draw(count - leaders, generator))
-    for scores in worlds:
-        ranked = (every[i] for i in np.argsort(-scores, kind="stable"))
-        picks += itertools.islice((f for f in ranked if f not in picks and _can_be_tried(f)), 1)
-    return picks
+    gains, errors = model.gains(every, expected_best(model))
+    candidates = list(itertools.islice(_ranked(every, gains + errors), CANDIDATES))
+    mean, covariance = model.predict(candidates)
+    picks: list[int] = []
+    while len(picks) < min(count, len(candidates)):
+        shifts = covariance / np.sqrt(covariance.diagonal() + model.noise)  # (m, m) by a pilot of each, as columns
+        best = (mean[:, None, None] + shifts[:, :, None] * _OUTCOMES).max(0) @ _CHANCES
+        best[picks] = -np.inf
+        pick = int(best.argmax())
+        picks.append(pick)
+        covariance = covariance - np.outer(shifts[:, pick], shifts[:, pick])
+    return [candidates[i] for i in picks]
 
 
-def _can_be_tried(family: Family) -> bool:
-    """Whether it is another one than the same without plain pairs: some operations must be left out in these."""
-    return not family.plain or family.source().changes
+def expected_best(model: FamilyModel) -> Family:
+    """The family that is expected to be the best of all, tried or not."""
+    every = families(model.start, model.free)
+    return next(_ranked(every, model.expected(every)))
+
+
+def _ranked(some: Sequence[Family], scores: NDArray[np.float64]) -> Iterator[Family]:
+    """Families by their scores, the highest first, without those that are others in name only.
+
+    Plain pairs make a difference only where there are operations that they can leave out.
+    """
+    for i in np.argsort(-scores, kind="stable"):
+        if not some[i].plain or some[i].source().changes:
+            yield some[i]

@@ -139,42 +139,22 @@ class FamilyModel:
             covariance -= between @ linalg.cho_solve(factor, between.T)
         return self.expected(some), covariance
 
-    def draw(self, count: int, generator: np.random.Generator) -> Numbers:
-        """(count, families): the score of every family (`families`) in worlds drawn from what the model believes.
+    def gains(self, some: Sequence[Family], over: Family) -> tuple[Numbers, Numbers]:
+        """By how much each family is better than another one, in points (n,), and the standard deviations (n,)."""
+        codes, base = self._codes(some), self._codes([over])
+        variance = 2 * self._covariance(base, base)[0] - 2 * self._covariance(codes, base)[:, 0]
+        if len(self.observations):
+            seen, factor, _ = self._solved
+            between = self._covariance(codes, seen) - self._covariance(base, seen)
+            variance = variance - np.sum(between * linalg.cho_solve(factor, between.T).T, 1)
+        points = self.expected(some) - self.expected([over])
+        return points, np.sqrt(np.maximum(variance, 0.0))
 
-        Each is a draw from before any pilot, corrected by what the pilots showed: their covariance is never made.
-        """
-        every = families(self.start, self.free)
-        codes = self._codes(every)
-        worlds = np.tile(self._prior_mean(codes), (count, 1))
-        for world in worlds:
-            world += self._prior_draw(generator)
-        if not len(self.observations):
-            return worlds
-        seen, factor, _ = self._solved
-        places = [every.index(family) for family in self.observations.families]
-        spread = linalg.cholesky(self.observations.errors + NOISE**2 * np.eye(len(seen)), lower=True)
-        scores = worlds[:, places] + generator.standard_normal((count, len(seen))) @ spread.T
-        correction = linalg.cho_solve(factor, (self.observations.scores - scores).T)
-        return worlds + (self._covariance(codes, seen) @ correction).T
-
-    def _prior_draw(self, generator: np.random.Generator) -> Numbers:
-        """Scores of every family before any pilot, less their expectation."""
-        sizes = [1 + len(other_values(self.start, name)) for name in self.free]
-        scores = BEYOND * generator.standard_normal(sizes)
-        for j, size in enumerate(sizes):
-            alike = linalg.cholesky(np.full((size, size), _ALIKE) + (1 - _ALIKE) * np.eye(size), lower=True)
-            scores = np.moveaxis(np.tensordot(alike, scores, (1, j)), 0, j)
-        for j, (name, size) in enumerate(zip(self.free, sizes, strict=True)):
-            effects = np.sqrt(_value_variance(name)) * generator.standard_normal(size)
-            scores = scores + effects.reshape([size if k == j else 1 for k in range(len(sizes))])
-        return scores.ravel() + _MEAN * generator.standard_normal()
-
-    def gain(self, family: Family, over: Family) -> tuple[float, float]:
-        """By how much one family is better than another, in points, and the standard deviation of that."""
-        mean, covariance = self.predict([family, over])
-        variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
-        return float(mean[0] - mean[1]), float(np.sqrt(max(variance, 0.0)))
+    @property
+    def noise(self) -> float:
+        """The variance of one more pilot's score beside the family's own."""
+        errors = self.observations.errors
+        return NOISE**2 + (float(errors.diagonal().mean()) if len(errors) else 0.0)
 
     def effects(self) -> list[Effect]:
         """What the change of each free factor from the recipe does, over all families alike."""

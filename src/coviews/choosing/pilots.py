@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coviews.boundary.json_text import read_json
+from coviews.choosing.agreement import agreements, weight
+from coviews.choosing.model import Observations
 from coviews.choosing.options import ChooseOptions
 from coviews.choosing.pilot_plan import PilotPlan
 from coviews.choosing.pilot_worker import SIGNALS
-from coviews.choosing.probes import leave_one_out
+from coviews.choosing.probes import class_chances, leave_one_out
+from coviews.choosing.score import observed
 from coviews.comparison.plan import Job
 from coviews.comparison.workers import Workers
 from coviews.console.progress import Display
@@ -27,6 +30,7 @@ from coviews.training.precision import fast_precision
 
 BATCH = 64
 LR = 0.12
+NAMED = 1000  # unlabelled images that pilots name
 
 
 @dataclass(frozen=True)
@@ -62,19 +66,27 @@ def pilot_settings(data: str, options: ChooseOptions, images: int, channels: int
 class HitsByPilot:
     """How well each pilot's encoder recognises the labelled images; computed once for each."""
 
-    def __init__(self, labelled: ImageSet | None) -> None:
+    def __init__(self, labelled: ImageSet | None, images: ImageSet) -> None:
         self.labelled = labelled
-        self._known: dict[Path, NDArray[np.float64]] = {}
+        rows = np.unique(np.linspace(0, len(images) - 1, min(len(images), NAMED)).astype(int))
+        self._unlabelled = images.images[rows]
+        self._known: dict[Path, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
 
     def of(self, pilot: Pilot) -> NDArray[np.float64] | None:
         """Hits and chances (2, images) in 0..1 (`leave_one_out`); None without labels."""
+        judged = self._judged(pilot)
+        return judged and judged[0]
+
+    def _judged(self, pilot: Pilot) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """The hits, and the chance of each class for unlabelled images."""
         if self.labelled is None or self.labelled.labels is None:
             return None
         if pilot.folder not in self._known:
-            model = open_encoder(pilot.folder)
+            model, labels = open_encoder(pilot.folder), self.labelled.labels
             mean, std = normalisation(model, self.labelled)
-            values = features(model.encoder, self.labelled.images, mean, std)
-            self._known[pilot.folder] = leave_one_out(values, self.labelled.labels)
+            pixels = np.concatenate([self.labelled.images, self._unlabelled])
+            values = features(model.encoder, pixels, mean, std)
+            self._known[pilot.folder] = leave_one_out(values[: len(labels)], labels), class_chances(values, labels)
         return self._known[pilot.folder]
 
     def accuracy(self, pilot: Pilot) -> float | None:
@@ -82,9 +94,17 @@ class HitsByPilot:
         hits = self.of(pilot)
         return None if hits is None else 100 * float(hits[0].mean())
 
-    def of_all(self, pilots: Sequence[Pilot]) -> list[NDArray[np.float64]]:
-        """For each pilot; there must be labels."""
-        return [hits for pilot in pilots if (hits := self.of(pilot)) is not None]
+    def observations(self, pilots: Sequence[Pilot]) -> Observations:
+        """The scores of pilots; there must be labels."""
+        assert self.labelled is not None
+        assert self.labelled.labels is not None
+        judged = [hits for pilot in pilots if (hits := self.of(pilot)) is not None]
+        families = [pilot.family for pilot in pilots]
+        return observed(families, judged, self.agreements(pilots), weight(self.labelled.labels))
+
+    def agreements(self, pilots: Sequence[Pilot]) -> NDArray[np.float64] | None:
+        """How far each pilot names unlabelled images as the others do (`agreement.agreements`)."""
+        return agreements([judged[1] for pilot in pilots if (judged := self._judged(pilot)) is not None])
 
 
 class PilotRunner:

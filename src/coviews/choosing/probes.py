@@ -51,15 +51,44 @@ def chance(scores: Numbers, labels: Labels) -> Numbers:
 
     It is a softmax; its temperature is the one by which the labels are most likely.
     """
-    own, spread = np.searchsorted(np.unique(labels), labels)[:, None], scores.std() + 1e-12
-    best, most = np.zeros(len(scores)), -np.inf
-    for temperature in TEMPERATURES:
-        chances = softmax(scores / (temperature * spread), axis=1)
-        given = np.take_along_axis(chances, own, 1)[:, 0]
-        likelihood = float(np.log(np.maximum(given, 1e-9)).mean())
-        if likelihood > most:
-            best, most = given, likelihood
-    return best
+    own = np.searchsorted(np.unique(labels), labels)[:, None]
+    given = softmax(scores / _temperature(scores, own), axis=1)
+    return np.asarray(np.take_along_axis(given, own, 1)[:, 0])
+
+
+def _temperature(scores: Numbers, own: Labels) -> float:
+    """The temperature by which the classes (n, 1) are most likely."""
+    spread = float(scores.std()) + 1e-12
+
+    def likelihood(times: float) -> float:
+        given = np.take_along_axis(softmax(scores / (times * spread), axis=1), own, 1)
+        return float(np.log(np.maximum(given, 1e-9)).mean())
+
+    return max(TEMPERATURES, key=likelihood) * spread
+
+
+def class_chances(features: NDArray[np.floating], labels: Labels) -> Numbers:
+    """The chance (N, classes) that ridge regression on the labelled images gives to each class, for unlabelled images.
+
+    Args:
+        features: (n + N, D), of the labelled images first.
+        labels: (n,)
+    """
+    n, x = len(labels), standardised(features)
+    own = np.searchsorted(np.unique(labels), labels)[:, None]
+    targets = (own == np.arange(own.max() + 1)).astype(np.float64)
+    targets -= targets.mean(0)
+    known, others = x[:n], x[n:]
+    chances = np.zeros((len(others), targets.shape[1]))
+    for strength in STRENGTHS:
+        penalty = _penalty(known, strength)
+        if n <= x.shape[1]:
+            weights = known.T @ np.linalg.solve(known @ known.T + penalty * np.eye(n), targets)
+        else:
+            weights = np.linalg.solve(known.T @ known + penalty * np.eye(x.shape[1]), known.T @ targets)
+        temperature = _temperature(ridge_scores(known, labels, strength), own)
+        chances += softmax(others @ weights / temperature, axis=1) / len(STRENGTHS)
+    return chances
 
 
 def groups(labels: Labels) -> Labels:
@@ -90,7 +119,7 @@ def ridge_scores(x: Numbers, labels: Labels, strength: float) -> Numbers:
     targets = (labels[:, None] == np.unique(labels)).astype(np.float64)
     targets -= targets.mean(0)
     n, d = x.shape
-    penalty = strength * max(float((x**2).sum()) / min(n, d), 1e-12)
+    penalty = _penalty(x, strength)
     # hat = x (x'x + penalty)^-1 x', by the smaller of the two Gram matrices
     if n <= d:
         gram = x @ x.T
@@ -99,6 +128,11 @@ def ridge_scores(x: Numbers, labels: Labels, strength: float) -> Numbers:
         hat = x @ np.linalg.solve(x.T @ x + penalty * np.eye(d), x.T)
     left_out = np.diag(hat)[:, None]
     return np.asarray((hat @ targets - left_out * targets) / np.maximum(1 - left_out, 1e-9))
+
+
+def _penalty(x: Numbers, strength: float) -> float:
+    """As a multiple of the mean eigenvalue of the features' covariance."""
+    return strength * max(float((x**2).sum()) / min(x.shape), 1e-12)
 
 
 def _named(scores: Numbers, labels: Labels) -> Numbers:

@@ -1,4 +1,4 @@
-"""Scores of pilots: how well few labels are recognised, with the uncertainty of that."""
+"""Scores of pilots: how well few labels are recognised, and how far pilots agree; with the uncertainty of that."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,13 @@ from coviews.policies.factors import Family
 Numbers = NDArray[np.float64]
 
 _LEAST_ERROR = 0.5  # points: no few labels are surer
+_AGREEMENT_ERROR = 1.5  # points: how far agreement misjudges a pilot
 _SLOPES = (1.0, 3.0)  # points of accuracy for a point of chance, at least and at most
 
 
-def observed(families: Sequence[Family], judged: Sequence[Numbers]) -> Observations:
+def observed(
+    families: Sequence[Family], judged: Sequence[Numbers], agreements: Numbers | None = None, weight: float = 0.0
+) -> Observations:
     """The accuracy of each pilot in points, and the covariance (n, n) of their errors as differences.
 
     Pilots differ less by chance in the chances that probes give to classes than in their hits: so their differences
@@ -24,6 +27,9 @@ def observed(families: Sequence[Family], judged: Sequence[Numbers]) -> Observati
     Args:
         families: of the pilots.
         judged: for each pilot, how well each labelled image was recognised (2, images), in 0..1: hits and chances.
+        agreements: how far each pilot (n,) names unlabelled images as the others do; it tells pilots apart with few
+            labels, but not how many points apart they are: so it has the spread of the scores.
+        weight: of the agreements in the score, 0..1.
     """
     hits, chances = 100 * np.stack(judged, 1)  # (n, images) each
     accuracies, means = hits.mean(1), chances.mean(1)
@@ -33,5 +39,10 @@ def observed(families: Sequence[Family], judged: Sequence[Numbers]) -> Observati
     n, images = table.shape
     differences = table - table.mean(0)
     centred = differences - differences.mean(1, keepdims=True)
-    covariance = centred @ centred.T / (images * max(images - 1, 1))
-    return Observations(tuple(families), table.mean(1), covariance + _LEAST_ERROR**2 * np.eye(n))
+    scores, errors = table.mean(1), centred @ centred.T / (images * max(images - 1, 1)) + _LEAST_ERROR**2 * np.eye(n)
+    if agreements is not None and np.ptp(agreements) > 1e-6:
+        apart = agreements - agreements.mean()
+        by_others = accuracies.mean() + scores.std() / apart.std() * apart
+        scores = (1 - weight) * scores + weight * by_others
+        errors = (1 - weight) ** 2 * errors + weight**2 * _AGREEMENT_ERROR**2 * np.eye(n)
+    return Observations(tuple(families), scores, errors)

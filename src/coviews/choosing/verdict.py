@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from coviews.choosing.model import Effect, FamilyModel
 from coviews.policies.factors import FACTORS, Family, change_in_words, listed, value_in_words
 
@@ -81,14 +79,13 @@ def verdict(model: FamilyModel, families: Sequence[Family]) -> Verdict:
     counts = {family: list(families).count(family) for family in families}
     tried = list(counts)
     recipe = model.start
-    mean, covariance = model.predict([*tried, recipe])
-    last = len(tried)
-    standings = []
-    for i, family in enumerate(tried):
-        variance = covariance[i, i] + covariance[last, last] - 2 * covariance[i, last]
-        error = 0.0 if family == recipe else float(np.sqrt(max(variance, 0.0)))
-        gain = float(mean[i] - mean[last])
-        standings.append(Standing(family, float(mean[i]), gain, error, counts[family]))
+    gains, errors = model.gains(tried, recipe)
+    standings = [
+        Standing(family, score, gain, error, counts[family])
+        for family, score, gain, error in zip(
+            tried, model.expected(tried).tolist(), gains.tolist(), errors.tolist(), strict=True
+        )
+    ]
     standings.sort(key=lambda s: -s.score)
     best = standings[0]
     choice = best if best.gain > BEYOND_NOISE * best.error else None
