@@ -43,4 +43,5 @@ def quick(images, tmp_path, pilots):
         }  # fmt: skip
         return choose(data, **(options | changes))
 
+    run.folder = tmp_path
     return run

@@ -1,10 +1,13 @@
 """How well few labels are recognised: against slow oracles, and in groups."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from coviews.choosing import probes
 from coviews.choosing.agreement import agreements, weight
+from coviews.choosing.model import families
 from coviews.choosing.probes import (
     GROUP,
     WIDTHS,
@@ -140,7 +143,7 @@ def test_class_chances_equal_a_slow_fit(dimensions):
         left_out = ridge_scores(a, own, strength)
         likely = [np.log(soft(left_out, t * left_out.std())[np.arange(9), own]).mean() for t in probes.TEMPERATURES]
         slow.append(soft(b @ weights, probes.TEMPERATURES[int(np.argmax(likely))] * left_out.std()))
-    made = class_chances(features[[*known, *others]], names[known])
+    made = class_chances(features[known], names[known], features[others])
     np.testing.assert_allclose(made, np.mean(slow, 0), atol=1e-9)
     np.testing.assert_allclose(made.sum(1), 1)
 
@@ -151,15 +154,19 @@ def soft(scores, temperature):
 
 
 def test_agreement_equals_a_slow_count():
-    generator = np.random.default_rng(0)
+    generator, mirrored = np.random.default_rng(0), replace(RECIPE, mirror=False)
+    families = [RECIPE, mirrored, RECIPE, replace(RECIPE, blur=True), replace(RECIPE, tone=True)]
     chances = generator.dirichlet(np.ones(3), (5, 40))
     slow = []
-    for i in range(5):
-        others = [chances[j] + 1e-6 for j in range(5) if j != i]
-        named = [int(np.argmax(np.prod([o[k] for o in others], 0))) for k in range(40)]
-        slow.append(np.mean([int(np.argmax(chances[i, k])) == named[k] for k in range(40)]))
-    np.testing.assert_allclose(agreements(list(chances)), slow)
-    assert agreements(list(chances[:2])) is None
+    for own, given in zip(families, chances, strict=True):
+        product = np.ones((40, 3))
+        for other in {*families} - {own}:
+            of_it = [c + 1e-6 for f, c in zip(families, chances, strict=True) if f == other]
+            product *= np.prod(of_it, 0) ** (1 / len(of_it))
+        slow.append(np.mean([np.argmax(given[k]) == np.argmax(product[k]) for k in range(40)]))
+    np.testing.assert_allclose(agreements(families, list(chances)), slow)
+    assert agreements([RECIPE, mirrored, RECIPE], list(chances[:3])) is None
+    assert agreements(families, [c[:0] for c in chances]) is None
 
 
 def test_agreement_counts_less_with_more_labels():
@@ -179,19 +186,24 @@ def test_agreement_ranks_encoders_where_few_labels_cannot():
         centres = generator.standard_normal((4, 12))
         encoded = [centres[labels] + s * generator.standard_normal((240, 12)) for s in spreads]
         known = np.concatenate([np.flatnonzero(labels == c)[:3] for c in range(4)])
-        rows = [*known, *np.setdiff1d(np.arange(240), known)]
+        others = np.setdiff1d(np.arange(240), known)
         judged = [leave_one_out(x[known], labels[known]) for x in encoded]
-        agreed = agreements([class_chances(x[rows], labels[known]) for x in encoded])
+        agreed = agreements(FAMILIES[:8], [class_chances(x[known], labels[known], x[others]) for x in encoded])
         for name, given in (("labels", None), ("both", agreed)):
             scores = observed([RECIPE] * 8, judged, given, weight(labels[known])).scores
             correlations[name].append(np.corrcoef(scores, truth)[0, 1])
     assert np.mean(correlations["both"]) > np.mean(correlations["labels"]) + 0.1
 
 
-def test_agreement_of_no_use_changes_nothing():
+FAMILIES = families(RECIPE, ("mirror", "turns", "blur"))
+
+
+def test_agreement_is_stretched_by_no_more_than_three():
     judged = [leave_one_out(*clouds((8,) * 5, 12, spread, 3)) for spread in (1.0, 1.5, 2.5)]
-    alone, equal = (observed([RECIPE] * 3, judged, given, 0.5) for given in (None, np.full(3, 0.7)))
-    np.testing.assert_array_equal(alone.scores, equal.scores)
-    np.testing.assert_array_equal(alone.errors, equal.errors)
-    both = observed([RECIPE] * 3, judged, np.array([0.1, 0.5, 0.3]), 0.5)
-    assert both.scores.mean() == pytest.approx(alone.scores.mean())
+    alone = observed([RECIPE] * 3, judged)
+    for given, most in ((np.full(3, 0.7), 1e-6), (np.array([0.9, 0.9, 0.901]), 0.31), (np.array([0.1, 0.5, 0.3]), 50.0)):
+        both = observed([RECIPE] * 3, judged, given, 0.5)
+        by_agreement = 2 * both.scores - alone.scores - alone.scores.mean()
+        assert both.scores.mean() == pytest.approx(alone.scores.mean())
+        assert np.ptp(by_agreement) <= min(3 * 100 * np.ptp(given), most) + 1e-9
+        assert by_agreement.argmax() == given.argmax() or np.ptp(given) == 0

@@ -185,7 +185,7 @@ def _candidates(images: ImageSet, locks: Mapping[str, bool]) -> Candidates:
 def _run_pilots(
     runner: PilotRunner, candidates: Candidates, hits: HitsByPilot, file: PlanFile, options: ChooseOptions
 ) -> list[Pilot]:
-    """The screening design, then rounds of what promises most; rounds that were begun earlier come first."""
+    """The screening design, then rounds of what tells most; rounds that were begun earlier come first."""
     o, limit = options, _MARGIN * options.seconds if options.pilots is None else float("inf")
     pilots: list[Pilot] = []
     began = time.monotonic()
@@ -203,7 +203,7 @@ def _run_pilots(
 
 
 def _next_round(file: PlanFile, candidates: Candidates, pilots: Sequence[Pilot], hits: HitsByPilot) -> list[Family]:
-    """What to try next: what is left of the screening design, or else the families that promise most."""
+    """What to try next: what is left of the screening design, or else the families that tell most."""
     trained, plan = len(file.pilots), file.plan
     if hits.labelled is None:
         return [unlabelled.pilot_family(candidates.start)] * (plan.count - trained)
@@ -212,14 +212,15 @@ def _next_round(file: PlanFile, candidates: Candidates, pilots: Sequence[Pilot],
     if design:
         return design[: plan.count - trained]
     model = candidates.model(pilots, hits)
+    failed = set(begun) - {pilot.family for pilot in pilots}
     count = min(plan.per_round, plan.count - trained)
     wanted = [candidates.without_labels(pilots).family]  # labels must show that others are better
     if trained + count >= plan.count:  # the last round: what is taken must have been tried
-        wanted.insert(0, expected_best(model))
+        wanted.insert(0, expected_best(model, failed))
     first = [some for some in wanted if some not in begun]
-    if begun.count(candidates.start) == 1:  # everything is compared with it: once more, with another seed
-        first.append(candidates.start)
-    return list(dict.fromkeys([*first, *most_informative(model, count)]))[:count]
+    if begun.count(candidates.start) == 1 and candidates.start not in failed:
+        first.append(candidates.start)  # everything is compared with it: once more, with another seed
+    return most_informative(model, count, list(dict.fromkeys(first))[:count], failed)
 
 
 def _check_enough(pilots: Sequence[Pilot], runner: PilotRunner, plan: PilotPlan) -> None:

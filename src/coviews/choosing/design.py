@@ -1,7 +1,7 @@
-"""Which families the pilots try: a screening design over all factors first, then what promises most."""
+"""Which families the pilots try: a screening design over all factors first, then what tells most of the best."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -45,39 +45,55 @@ def design_matrix(size: int) -> NDArray[np.bool_]:
     return np.asarray(matrix[:, order])
 
 
-def most_informative(model: FamilyModel, count: int) -> list[Family]:
+def most_informative(
+    model: FamilyModel, count: int, given: Sequence[Family] = (), without: Collection[Family] = ()
+) -> list[Family]:
     """Families to try next: those whose pilots are expected to tell most about which family is the best.
 
     What a pilot is worth is the knowledge gradient: how much better, in expectation, the family is that is the best
     once its score is known. That may be an untried one, or the best so far again, with another seed. In a round of
     several pilots, each is chosen as if those before it had come out as expected.
+
+    Args:
+        model: what is believed.
+        count: of the families, with those that are given.
+        given: families that are tried in any case; they are the first.
+        without: families that are not tried.
     """
-    every = families(model.start, model.free)
-    gains, errors = model.gains(every, expected_best(model))
-    candidates = list(itertools.islice(_ranked(every, gains + errors), CANDIDATES))
-    mean, covariance = model.predict(candidates)
+    every, best = families(model.start, model.free), expected_best(model, without)
+    gains, errors = model.gains(every, best)
+    likely = itertools.islice(_ranked(every, gains + errors, without), CANDIDATES)
+    tried = (family for family in model.observations.families if family not in without)
+    candidates = list(dict.fromkeys([*given, best, *tried, *likely]))
+    mean = model.expected(candidates)
+    told, results = model.outlook(candidates)
     picks: list[int] = []
     while len(picks) < min(count, len(candidates)):
-        shifts = covariance / np.sqrt(covariance.diagonal() + model.noise)  # (m, m) by a pilot of each, as columns
-        best = (mean[:, None, None] + shifts[:, :, None] * _OUTCOMES).max(0) @ _CHANCES
-        best[picks] = -np.inf
-        pick = int(best.argmax())
+        if len(picks) < len(given):
+            pick = len(picks)
+        else:
+            shifts = told / np.sqrt(results.diagonal())  # (m, m), by a pilot of each, as columns
+            worth = (mean[:, None, None] + shifts[:, :, None] * _OUTCOMES).max(0) @ _CHANCES
+            worth[picks] = -np.inf
+            pick = int(worth.argmax())
         picks.append(pick)
-        covariance = covariance - np.outer(shifts[:, pick], shifts[:, pick])
+        known = results[pick] / results[pick, pick]
+        told, results = told - np.outer(told[:, pick], known), results - np.outer(results[:, pick], known)
+        results[picks, picks] = 1.0  # they are known then: nothing is divided by zero
     return [candidates[i] for i in picks]
 
 
-def expected_best(model: FamilyModel) -> Family:
-    """The family that is expected to be the best of all, tried or not."""
+def expected_best(model: FamilyModel, without: Collection[Family] = ()) -> Family:
+    """The family that is expected to be the best of all but some, tried or not."""
     every = families(model.start, model.free)
-    return next(_ranked(every, model.expected(every)))
+    return next(_ranked(every, model.expected(every), without))
 
 
-def _ranked(some: Sequence[Family], scores: NDArray[np.float64]) -> Iterator[Family]:
-    """Families by their scores, the highest first, without those that are others in name only.
+def _ranked(some: Sequence[Family], scores: NDArray[np.float64], without: Collection[Family]) -> Iterator[Family]:
+    """Families by their scores, the highest first, without some, and without those that are others in name only.
 
     Plain pairs make a difference only where there are operations that they can leave out.
     """
     for i in np.argsort(-scores, kind="stable"):
-        if not some[i].plain or some[i].source().changes:
+        if some[i] not in without and (not some[i].plain or some[i].source().changes):
             yield some[i]

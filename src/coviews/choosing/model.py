@@ -150,11 +150,25 @@ class FamilyModel:
         points = self.expected(some) - self.expected([over])
         return points, np.sqrt(np.maximum(variance, 0.0))
 
-    @property
-    def noise(self) -> float:
-        """The variance of one more pilot's score beside the family's own."""
-        errors = self.observations.errors
-        return NOISE**2 + (float(errors.diagonal().mean()) if len(errors) else 0.0)
+    def outlook(self, some: Sequence[Family]) -> tuple[Numbers, Numbers]:
+        """What one more pilot of each family would tell of all of them.
+
+        Returns:
+            The covariance (n, n) of each family's score with the result of a pilot of each, and that (n, n) of the
+            results of pilots. Labels that misjudge a family misjudge it again, if it is tried again.
+        """
+        codes, (seen, factor, _) = self._codes(some), self._solved
+        errors, tried = self.observations.errors, self.observations.families
+        scores = self._covariance(codes, seen)
+        again = np.zeros_like(scores)
+        own = np.full(len(some), errors.diagonal().mean())
+        for i, family in enumerate(some):
+            if family in tried:
+                again[i] = errors[tried.index(family)]
+                own[i] = errors[tried.index(family), tried.index(family)]
+        known = linalg.cho_solve(factor, (scores + again).T)
+        before = self._covariance(codes, codes)
+        return before - scores @ known, before + np.diag(own + NOISE**2) - (scores + again) @ known
 
     def effects(self) -> list[Effect]:
         """What the change of each free factor from the recipe does, over all families alike."""

@@ -24,6 +24,7 @@ from coviews.encoders.images import normalisation
 from coviews.encoders.open import open_encoder
 from coviews.errors import CoviewsError
 from coviews.launching.task import Task, Training
+from coviews.ops.images import Images
 from coviews.policies.factors import Family
 from coviews.runs.settings import PretrainSettings
 from coviews.training.precision import fast_precision
@@ -68,8 +69,7 @@ class HitsByPilot:
 
     def __init__(self, labelled: ImageSet | None, images: ImageSet) -> None:
         self.labelled = labelled
-        rows = np.unique(np.linspace(0, len(images) - 1, min(len(images), NAMED)).astype(int))
-        self._unlabelled = images.images[rows]
+        self._unlabelled = images.images[:0] if labelled is None else _others(images.images, labelled.images)
         self._known: dict[Path, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
 
     def of(self, pilot: Pilot) -> NDArray[np.float64] | None:
@@ -84,9 +84,9 @@ class HitsByPilot:
         if pilot.folder not in self._known:
             model, labels = open_encoder(pilot.folder), self.labelled.labels
             mean, std = normalisation(model, self.labelled)
-            pixels = np.concatenate([self.labelled.images, self._unlabelled])
-            values = features(model.encoder, pixels, mean, std)
-            self._known[pilot.folder] = leave_one_out(values[: len(labels)], labels), class_chances(values, labels)
+            known = features(model.encoder, self.labelled.images, mean, std)
+            others = features(model.encoder, self._unlabelled, mean, std) if len(self._unlabelled) else known[:0]
+            self._known[pilot.folder] = leave_one_out(known, labels), class_chances(known, labels, others)
         return self._known[pilot.folder]
 
     def accuracy(self, pilot: Pilot) -> float | None:
@@ -104,7 +104,15 @@ class HitsByPilot:
 
     def agreements(self, pilots: Sequence[Pilot]) -> NDArray[np.float64] | None:
         """How far each pilot names unlabelled images as the others do (`agreement.agreements`)."""
-        return agreements([judged[1] for pilot in pilots if (judged := self._judged(pilot)) is not None])
+        chances = [judged[1] for pilot in pilots if (judged := self._judged(pilot)) is not None]
+        return agreements([pilot.family for pilot in pilots], chances)
+
+
+def _others(images: Images, labelled: Images) -> Images:
+    """At most NAMED images, evenly spread, without those that are labelled."""
+    rows = np.unique(np.linspace(0, len(images) - 1, min(len(images), NAMED)).astype(int))
+    known = {image.tobytes() for image in labelled}
+    return np.asarray(images[[i for i in rows if images[i].tobytes() not in known]])
 
 
 class PilotRunner:

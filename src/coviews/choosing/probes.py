@@ -67,19 +67,20 @@ def _temperature(scores: Numbers, own: Labels) -> float:
     return max(TEMPERATURES, key=likelihood) * spread
 
 
-def class_chances(features: NDArray[np.floating], labels: Labels) -> Numbers:
-    """The chance (N, classes) that ridge regression on the labelled images gives to each class, for unlabelled images.
+def class_chances(features: NDArray[np.floating], labels: Labels, others: NDArray[np.floating]) -> Numbers:
+    """The chance (N, classes) that ridge regression on labelled images gives to each class, for others.
 
     Args:
-        features: (n + N, D), of the labelled images first.
+        features: (n, D), of the labelled images.
         labels: (n,)
+        others: (N, D), the features of the others.
     """
-    n, x = len(labels), standardised(features)
+    n, x = len(labels), standardised(np.concatenate([features, others]))
     own = np.searchsorted(np.unique(labels), labels)[:, None]
     targets = (own == np.arange(own.max() + 1)).astype(np.float64)
     targets -= targets.mean(0)
-    known, others = x[:n], x[n:]
-    chances = np.zeros((len(others), targets.shape[1]))
+    known, unknown = x[:n], x[n:]
+    chances = np.zeros((len(unknown), targets.shape[1]))
     for strength in STRENGTHS:
         penalty = _penalty(known, strength)
         if n <= x.shape[1]:
@@ -87,7 +88,7 @@ def class_chances(features: NDArray[np.floating], labels: Labels) -> Numbers:
         else:
             weights = np.linalg.solve(known.T @ known + penalty * np.eye(x.shape[1]), known.T @ targets)
         temperature = _temperature(ridge_scores(known, labels, strength), own)
-        chances += softmax(others @ weights / temperature, axis=1) / len(STRENGTHS)
+        chances += softmax(unknown @ weights / temperature, axis=1) / len(STRENGTHS)
     return chances
 
 

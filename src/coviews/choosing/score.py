@@ -12,7 +12,7 @@ Numbers = NDArray[np.float64]
 
 _LEAST_ERROR = 0.5  # points: no few labels are surer
 _AGREEMENT_ERROR = 1.5  # points: how far agreement misjudges a pilot
-_SLOPES = (1.0, 3.0)  # points of accuracy for a point of chance, at least and at most
+_SLOPES = (1.0, 3.0)  # points of accuracy for a point of chance, at least and at most; of agreement, at most
 
 
 def observed(
@@ -27,8 +27,8 @@ def observed(
     Args:
         families: of the pilots.
         judged: for each pilot, how well each labelled image was recognised (2, images), in 0..1: hits and chances.
-        agreements: how far each pilot (n,) names unlabelled images as the others do; it tells pilots apart with few
-            labels, but not how many points apart they are: so it has the spread of the scores.
+        agreements: how far each pilot (n,) names unlabelled images as the others do, in 0..1. It tells pilots apart
+            with few labels, but not how many points apart they are: that is taken from the labels.
         weight: of the agreements in the score, 0..1.
     """
     hits, chances = 100 * np.stack(judged, 1)  # (n, images) each
@@ -40,9 +40,9 @@ def observed(
     differences = table - table.mean(0)
     centred = differences - differences.mean(1, keepdims=True)
     scores, errors = table.mean(1), centred @ centred.T / (images * max(images - 1, 1)) + _LEAST_ERROR**2 * np.eye(n)
-    if agreements is not None and np.ptp(agreements) > 1e-6:
-        apart = agreements - agreements.mean()
-        by_others = accuracies.mean() + scores.std() / apart.std() * apart
-        scores = (1 - weight) * scores + weight * by_others
+    if agreements is not None:
+        apart = 100 * (agreements - agreements.mean())
+        slope = min(scores.std() / max(apart.std(), 1e-9), _SLOPES[1])
+        scores = (1 - weight) * scores + weight * (accuracies.mean() + slope * apart)
         errors = (1 - weight) ** 2 * errors + weight**2 * _AGREEMENT_ERROR**2 * np.eye(n)
     return Observations(tuple(families), scores, errors)
