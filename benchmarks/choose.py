@@ -1,11 +1,11 @@
 """How good a choice of views is: points behind the best views in hindsight, on several sets of images.
 
 `choose` finds views for each set without labels, with 3, 10 and 50 a class, and with all of them; those with 10 several
-times, each time with other labels (--draws). Its pilots are shared: the families after the screening are those that
-promise most by the first 10 labels a class. Then every choice, the
-recipe, the default, the former default and six other families (OTHERS) are trained anew with three seeds, and judged by
-the linear probe and kNN with all labels. The regret of a choice is how far the mean of both is behind that of the best
-of all that were trained on the set: the best in hindsight.
+times, each time with other labels (--draws). Its pilots are shared: those after the screening try what tells most by
+the first 10 labels a class. Then every choice, the recipe, the default, the former default and six other families
+(OTHERS) are trained anew with three seeds, and judged by the linear probe and kNN with all labels. The regret of a
+choice is how far the mean of both is behind that of the best of all that were trained on the set: the best in
+hindsight.
 
     python benchmarks/choose.py --data FOLDER --out STUDY            # hours; goes on where it was
     python benchmarks/choose.py --quick --json                       # minutes: short pilots, short trainings, one seed

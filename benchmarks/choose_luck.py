@@ -20,6 +20,7 @@ from coviews.choosing.choose import _candidates
 from coviews.choosing.model import FamilyModel
 from coviews.choosing.pilot_plan import PlanFile
 from coviews.choosing.pilot_worker import SIGNALS
+from coviews.choosing.pilots import NAMED
 from coviews.choosing.probes import class_chances, leave_one_out
 from coviews.choosing.score import observed
 from coviews.choosing.verdict import verdict
@@ -46,7 +47,7 @@ def ridge_accuracy(x: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: n
     return max(shares)
 
 
-def regrets(data: Path, study: Path, per_class: int, draws: int) -> list[float]:
+def regrets(data: Path, study: Path, per_class: int, draws: int, agree: bool) -> list[float]:
     """The regret of the choice with each draw of labels, on one set of images."""
     train, test = (load_images(str(data / part), size=32, progress=False) for part in ("train", "test"))
     plan = PlanFile.read(study / "choice")
@@ -70,8 +71,9 @@ def regrets(data: Path, study: Path, per_class: int, draws: int) -> list[float]:
         classes = [np.flatnonzero(train.labels == c) for c in np.unique(train.labels)]
         rows = np.sort(np.concatenate([generator.permutation(c)[:per_class] for c in classes]))
         judged = [leave_one_out(x[rows], train.labels[rows]) for x in encoded]
-        others = np.setdiff1d(np.arange(len(train)), rows)
-        agreed = agreements([class_chances(x[[*rows, *others]], train.labels[rows]) for x in encoded])
+        others = generator.permutation(np.setdiff1d(np.arange(len(train)), rows))[:NAMED]
+        chances = [class_chances(x[rows], train.labels[rows], x[others]) for x in encoded] if agree else []
+        agreed = agreements(families, chances) if agree else None
         seen = observed(families, judged, agreed, weight(train.labels[rows]))
         choice = verdict(FamilyModel(candidates.start, candidates.free, seen, signs), families)
         made.append(max(mean.values()) - mean[choice.family])
@@ -84,10 +86,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the folder of the study")
     parser.add_argument("--labels", type=int, default=10, help="a class")
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--no-agreement", action="store_true", help="judge pilots by the labelled images alone")
     args = parser.parse_args()
     for study in sorted(args.out.glob("*/choice/plan.json")):
         name = study.parents[1].name
-        made = regrets(args.data / name, args.out / name, args.labels, args.draws)
+        made = regrets(args.data / name, args.out / name, args.labels, args.draws, not args.no_agreement)
         print(f"{name}: {statistics.fmean(made):.1f} points on average, {max(made):.1f} at worst", flush=True)
 
 
