@@ -201,7 +201,11 @@ FAMILIES = families(RECIPE, ("mirror", "turns", "blur"))
 def test_agreement_is_stretched_by_no_more_than_three():
     judged = [leave_one_out(*clouds((8,) * 5, 12, spread, 3)) for spread in (1.0, 1.5, 2.5)]
     alone = observed([RECIPE] * 3, judged)
-    for given, most in ((np.full(3, 0.7), 1e-6), (np.array([0.9, 0.9, 0.901]), 0.31), (np.array([0.1, 0.5, 0.3]), 50.0)):
+    for given, most in (
+        (np.full(3, 0.7), 1e-6),
+        (np.array([0.9, 0.9, 0.901]), 0.31),
+        (np.array([0.1, 0.5, 0.3]), 50.0),
+    ):
         both = observed([RECIPE] * 3, judged, given, 0.5)
         by_agreement = 2 * both.scores - alone.scores - alone.scores.mean()
         assert both.scores.mean() == pytest.approx(alone.scores.mean())
