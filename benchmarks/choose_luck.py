@@ -47,7 +47,7 @@ def ridge_accuracy(x: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: n
     return max(shares)
 
 
-def regrets(data: Path, study: Path, per_class: int, draws: int, agree: bool) -> list[float]:
+def regrets(data: Path, study: Path, args: argparse.Namespace) -> list[float]:
     """The regret of the choice with each draw of labels, on one set of images."""
     train, test = (load_images(str(data / part), size=32, progress=False) for part in ("train", "test"))
     plan = PlanFile.read(study / "choice")
@@ -65,11 +65,13 @@ def regrets(data: Path, study: Path, per_class: int, draws: int, agree: bool) ->
     candidates = _candidates(train, {})
     signs = unlabelled.seen_gains(candidates.free, mirrored, candidates.alike_in_colour)
     mean = {f: statistics.fmean(a for g, a in zip(families, accuracies, strict=True) if g == f) for f in families}
+    some, agree = slice(args.pilots), not args.no_agreement
+    families, encoded = families[some], encoded[some]
     made = []
-    for draw in range(draws):
+    for draw in range(args.draws):
         generator = np.random.default_rng(draw)
         classes = [np.flatnonzero(train.labels == c) for c in np.unique(train.labels)]
-        rows = np.sort(np.concatenate([generator.permutation(c)[:per_class] for c in classes]))
+        rows = np.sort(np.concatenate([generator.permutation(c)[: args.labels] for c in classes]))
         judged = [leave_one_out(x[rows], train.labels[rows]) for x in encoded]
         others = generator.permutation(np.setdiff1d(np.arange(len(train)), rows))[:NAMED]
         chances = [class_chances(x[rows], train.labels[rows], x[others]) for x in encoded] if agree else []
@@ -86,11 +88,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the folder of the study")
     parser.add_argument("--labels", type=int, default=10, help="a class")
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--pilots", type=int, help="choose among the first so many of the pilots, instead of all")
     parser.add_argument("--no-agreement", action="store_true", help="judge pilots by the labelled images alone")
     args = parser.parse_args()
     for study in sorted(args.out.glob("*/choice/plan.json")):
         name = study.parents[1].name
-        made = regrets(args.data / name, args.out / name, args.labels, args.draws, not args.no_agreement)
+        made = regrets(args.data / name, args.out / name, args)
         print(f"{name}: {statistics.fmean(made):.1f} points on average, {max(made):.1f} at worst", flush=True)
 
 

@@ -374,9 +374,31 @@ def effects() -> str:
     return Rows(["change of the recipe", *SETS], rows).markdown()
 
 
+def choices() -> str:
+    """What was chosen on each set, and with how many labels a class."""
+    studies = json.loads((RESULTS / "choose.json").read_text())["sets"]
+    rows = []
+    for name in SETS:
+        by_views: dict[str, list[str]] = {}
+        for key, views in studies[name]["views"].items():
+            if key.startswith("choose "):
+                by_views.setdefault(views, []).append(key.removeprefix("choose "))
+        rows += [[name, f"`{views}`", in_words(keys)] for views, keys in by_views.items()]
+    return Rows(["set", "views", "labels a class"], rows).markdown()
+
+
+def in_words(keys: Sequence[str]) -> str:
+    """Numbers of labels, of which 10 were drawn several times."""
+    draws = sum(key.split(",")[0] == "10" for key in keys)
+    words = {"0": "none", "10": f"10 ({draws} of 5 draws)", "all": "all"}
+    numbers = dict.fromkeys(key.split(",")[0] for key in keys)
+    return ", ".join(words.get(n, n) for n in sorted(numbers, key=lambda n: 1e9 if n == "all" else int(n)))
+
+
 def filled(text: str) -> str:
     """The same page, its tables made anew."""
     for name, make in (
+        ("choices", choices),
         ("effects", effects),
         ("regrets", regrets),
         ("regrets every", partial(regrets, every=True)),
