@@ -120,8 +120,7 @@ def study(name: str, data: Path, out: Path, args: argparse.Namespace) -> dict[st
         knn_every=0, report=False, tensorboard=False, k=20, progress=sys.stderr.isatty(),
     )  # fmt: skip
     results = read_results(out / "trainings" / "results.json")
-    every = sorted({run.variant for run in results.runs})
-    scores = {v: [round(statistics.fmean(r.accuracy.values()), 2) for r in results.of(v)] for v in every}
+    scores = {v: [round(statistics.fmean(r.accuracy.values()), 2) for r in results.of(v)] for v in sorted(variants)}
     return {
         "scores": {v: s for v, s in scores.items() if len(s) >= (1 if args.quick else 3)},
         "views": {k: v.text for k, v in families.items()} | {"former default": "former default"},

@@ -56,7 +56,8 @@ def regrets(data: Path, study: Path, args: argparse.Namespace) -> list[float]:
     for family, seed in plan.pilots:
         folder = study / "choice" / "runs" / f"{folder_name(family.text)}-{seed}"
         model, signals = open_encoder(folder), json.loads((folder / SIGNALS).read_text())
-        mirrored += [signals["mirrored"]] if not family.mirror and not family.turns else []
+        if not family.mirror and not family.turns and (args.pilots is None or len(families) < args.pilots):
+            mirrored.append(signals["mirrored"])
         x, y = (features(model.encoder, s.images, *normalisation(model, train)).astype(float) for s in (train, test))
         knn = knn_accuracy(x, train.labels, y, test.labels, k=20)
         accuracies.append(50 * (knn + ridge_accuracy(x, train.labels, y, test.labels)))
@@ -76,7 +77,7 @@ def regrets(data: Path, study: Path, args: argparse.Namespace) -> list[float]:
         others = generator.permutation(np.setdiff1d(np.arange(len(train)), rows))[:NAMED]
         chances = [class_chances(x[rows], train.labels[rows], x[others]) for x in encoded] if agree else []
         agreed = agreements(families, chances) if agree else None
-        seen = observed(families, judged, agreed, weight(train.labels[rows]))
+        seen = observed(families, judged, agreed, weight(train.labels[rows], len(others)))
         choice = verdict(FamilyModel(candidates.start, candidates.free, seen, signs), families)
         made.append(max(mean.values()) - mean[choice.family])
     return made

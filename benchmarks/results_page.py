@@ -236,8 +236,14 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     },
     "many views": ("many-views+crops-cifar10", lambda r: made(r) + standings(r, order=MANY_VIEWS).markdown()),
     "many views differences": ("many-views+crops-cifar10", lambda r: differences(r, OVER_TWO_VIEWS).markdown()),
-    **{f"useful {name}": (f"useful-{name}", lambda r: made(r) + standings(r).markdown()) for name in SETS},
-    **{f"useful {name} differences": (f"useful-{name}", lambda r: over_recipe(r).markdown()) for name in SETS},
+    **{
+        f"useful {name}": (f"useful-{name}", lambda r, name=name: made(r) + standings(studied(r, name)).markdown())
+        for name in SETS
+    },
+    **{
+        f"useful {name} differences": (f"useful-{name}", lambda r, name=name: over_recipe(studied(r, name)).markdown())
+        for name in SETS
+    },
     **{f"unseen {name}": (f"unseen-{name}", lambda r: made(r) + standings(r).markdown()) for name in UNSEEN_SETS},
     "choose resnet18": ("choose-resnet18", lambda r: made(r) + standings(r).markdown()),
     "choose resnet18 differences": ("choose-resnet18", lambda r: over_recipe(r).markdown()),
@@ -264,6 +270,13 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
         for name in ("cifar10", "fruits")
     },
 }
+
+
+def studied(results: Results, name: str) -> Results:
+    """What the study of `choose` trained on a set of images; the files also hold what earlier versions chose."""
+    among = json.loads((RESULTS / "choose.json").read_text())["sets"][name]["scores"]
+    variants = {v: s for v, s in results.variants.items() if v in among}
+    return Results(variants, results.evaluation, [r for r in results.runs if r.variant in variants])
 
 
 def over_recipe(results: Results) -> Rows:

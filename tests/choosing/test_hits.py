@@ -52,8 +52,8 @@ def test_scores_are_those_of_labels_and_agreement(encoders):
     tried = [pilot.family for pilot in PILOTS]
     agreed = agreements(tried, chances)
     assert np.ptp(agreed) > 0.1
-    assert weight(labelled.labels) == pytest.approx(0.5)
-    slow = observed(tried, judged, agreed, 0.5)
+    assert weight(labelled.labels, 81) == pytest.approx(0.5 * 81 / 91)
+    slow = observed(tried, judged, agreed, 0.5 * 81 / 91)
     np.testing.assert_array_equal(made.scores, slow.scores)
     np.testing.assert_array_equal(made.errors, slow.errors)
     assert (made.scores != observed(tried, judged).scores).all()
@@ -79,3 +79,12 @@ def test_where_all_images_are_labelled_labels_alone_count(encoders):
 
 def test_without_labels_nothing_is_judged(encoders):
     assert HitsByPilot(None, pictures()).of(PILOTS[0]) is None
+
+
+def test_judging_many_pilots_at_once_is_shown(encoders):
+    shown = []
+    display = SimpleNamespace(update=lambda *values: shown.append(values))
+    hits = HitsByPilot(pictures(9), pictures(), display)
+    hits.observations(PILOTS)
+    hits.observations(PILOTS)
+    assert shown == [("judging pilots", i, len(PILOTS), "") for i in range(len(PILOTS))]

@@ -169,11 +169,14 @@ def test_agreement_equals_a_slow_count():
     assert agreements(families, [c[:0] for c in chances]) is None
 
 
-def test_agreement_counts_less_with_more_labels():
-    weights = [weight(np.repeat([0, 1], n)) for n in (2, 3, 10, 50)]
-    assert weights[1] == pytest.approx(0.5)
+def test_agreement_counts_less_with_more_labels_and_few_images():
+    weights = [weight(np.repeat([0, 1], n), 1_000_000) for n in (2, 3, 10, 50)]
+    assert weights[1] == pytest.approx(0.5, abs=1e-3)
     assert sorted(weights, reverse=True) == weights
     assert weights[-1] < 0.06
+    named = [weight(np.repeat([0, 1], 3), n) for n in (1, 10, 100, 1000)]
+    assert sorted(named) == named
+    assert named[0] < 0.05
 
 
 def test_agreement_ranks_encoders_where_few_labels_cannot():
@@ -190,7 +193,7 @@ def test_agreement_ranks_encoders_where_few_labels_cannot():
         judged = [leave_one_out(x[known], labels[known]) for x in encoded]
         agreed = agreements(FAMILIES[:8], [class_chances(x[known], labels[known], x[others]) for x in encoded])
         for name, given in (("labels", None), ("both", agreed)):
-            scores = observed([RECIPE] * 8, judged, given, weight(labels[known])).scores
+            scores = observed([RECIPE] * 8, judged, given, weight(labels[known], len(others))).scores
             correlations[name].append(np.corrcoef(scores, truth)[0, 1])
     assert np.mean(correlations["both"]) > np.mean(correlations["labels"]) + 0.1
 

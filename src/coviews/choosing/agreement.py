@@ -16,6 +16,7 @@ Numbers = NDArray[np.float64]
 
 FEWEST = 3  # families: two agree with each other equally
 _LEAST = 1e-6  # chance of a class, to a pilot
+_FEW = 10  # images that pilots name: agreement on so many counts half
 
 
 def agreements(families: Sequence[Family], chances: Sequence[Numbers]) -> Numbers | None:
@@ -31,14 +32,20 @@ def agreements(families: Sequence[Family], chances: Sequence[Numbers]) -> Number
     different = list(dict.fromkeys(families))
     if len(different) < FEWEST or not len(chances[0]):
         return None
-    logarithms = np.log(np.stack(chances) + _LEAST)
-    place = np.array([different.index(family) for family in families])
-    by_family = np.stack([logarithms[place == i].mean(0) for i in range(len(different))])
-    others = by_family.sum(0) - by_family
-    return np.asarray((others[place].argmax(2) == logarithms.argmax(2)).mean(1))
+    sums = {family: np.zeros_like(chances[0], np.float64) for family in different}
+    for family, given in zip(families, chances, strict=True):
+        sums[family] += np.log(given + _LEAST) / list(families).count(family)
+    total = np.sum(list(sums.values()), axis=0)
+    others = {family: (total - of_family).argmax(1) for family, of_family in sums.items()}
+    return np.array([(others[f] == given.argmax(1)).mean() for f, given in zip(families, chances, strict=True)])
 
 
-def weight(labels: NDArray[np.int64]) -> float:
-    """What agreement counts in a score, 0..1: half with three labels a class, less with more."""
+def weight(labels: NDArray[np.int64], named: int) -> float:
+    """What agreement counts in a score, 0..1: half with three labels a class, less with more or with few named images.
+
+    Args:
+        labels: (n,)
+        named: how many unlabelled images pilots name.
+    """
     each = float(stats.gmean(np.unique(labels, return_counts=True)[1]))
-    return 3 / (3 + each)
+    return 3 / (3 + each) * named / (_FEW + named)

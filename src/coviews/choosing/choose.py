@@ -142,7 +142,7 @@ def choose(
             return choice
         _make_folder(o.out)
         with lock_folder(o.out), launcher.opened(o.out) as start:
-            hits = HitsByPilot(labelled, images)
+            hits = HitsByPilot(labelled, images, display)
 
             def report(pilot: Pilot) -> str:
                 accuracy = hits.accuracy(pilot)

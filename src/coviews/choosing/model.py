@@ -160,15 +160,16 @@ class FamilyModel:
         codes, (seen, factor, _) = self._codes(some), self._solved
         errors, tried = self.observations.errors, self.observations.families
         scores = self._covariance(codes, seen)
-        again = np.zeros_like(scores)
-        own = np.full(len(some), errors.diagonal().mean())
-        for i, family in enumerate(some):
-            if family in tried:
-                again[i] = errors[tried.index(family)]
-                own[i] = errors[tried.index(family), tried.index(family)]
+        place = {family: i for i, family in reversed(list(enumerate(tried)))}  # of its first pilot
+        rows = np.array([i for i, family in enumerate(some) if family in place], np.int64)
+        before = np.array([place[some[i]] for i in rows], np.int64)
+        again, own = np.zeros_like(scores), np.eye(len(some)) * errors.diagonal().mean()
+        again[rows] = errors[before]
+        own[np.ix_(rows, rows)] = errors[np.ix_(before, before)]
         known = linalg.cho_solve(factor, (scores + again).T)
-        before = self._covariance(codes, codes)
-        return before - scores @ known, before + np.diag(own + NOISE**2) - (scores + again) @ known
+        prior = self._covariance(codes, codes)
+        results = prior + own + NOISE**2 * np.eye(len(some)) - (scores + again) @ known
+        return prior - scores @ known, results
 
     def effects(self) -> list[Effect]:
         """What the change of each free factor from the recipe does, over all families alike."""

@@ -67,8 +67,8 @@ def pilot_settings(data: str, options: ChooseOptions, images: int, channels: int
 class HitsByPilot:
     """How well each pilot's encoder recognises the labelled images; computed once for each."""
 
-    def __init__(self, labelled: ImageSet | None, images: ImageSet) -> None:
-        self.labelled = labelled
+    def __init__(self, labelled: ImageSet | None, images: ImageSet, display: Display | None = None) -> None:
+        self.labelled, self._display = labelled, display
         self._unlabelled = images.images[:0] if labelled is None else _others(images.images, labelled.images)
         self._known: dict[Path, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
 
@@ -98,9 +98,16 @@ class HitsByPilot:
         """The scores of pilots; there must be labels."""
         assert self.labelled is not None
         assert self.labelled.labels is not None
-        judged = [hits for pilot in pilots if (hits := self.of(pilot)) is not None]
+        judged = []
+        for i, pilot in enumerate(pilots):
+            if (
+                self._display is not None and pilot.folder not in self._known
+            ):  # not one by one: after a stop, or labels came
+                self._display.update("judging pilots", i, len(pilots), "")
+            if (hits := self.of(pilot)) is not None:
+                judged.append(hits)
         families = [pilot.family for pilot in pilots]
-        return observed(families, judged, self.agreements(pilots), weight(self.labelled.labels))
+        return observed(families, judged, self.agreements(pilots), weight(self.labelled.labels, len(self._unlabelled)))
 
     def agreements(self, pilots: Sequence[Pilot]) -> NDArray[np.float64] | None:
         """How far each pilot names unlabelled images as the others do (`agreement.agreements`)."""
