@@ -194,9 +194,10 @@ def _pilots(choice: Choice) -> HtmlTable:
 def _method(choice: Choice) -> str:
     s: Mapping[str, object] = choice.settings
     by_labels = (
-        "Each labelled image was classified by others, by ridge regression and by neighbours. The fewer labels there "
-        "are, the more it counts how far a pilot names unlabelled images as the other pilots do. A model of all "
-        "pilots at once gives the effect of each factor and its uncertainty."
+        "Each labelled image was classified by others, by ridge regression and by neighbours. Where there are "
+        "unlabelled images and few labels, it also counts whether a pilot, taught by the labels, names the unlabelled "
+        "images as the other pilots do. A model of all pilots at once gives the effect of each factor and its "
+        "uncertainty."
         if choice.labels
         else "Without labels, pilots say only how well mirror images can be told from the images (mirrored, in "
         "percent; chance is 50) and how many dimensions their features use (rankme)."

@@ -6,7 +6,8 @@ alike without colour also have the same colour; there, a strong head helped, too
 images, mirroring harms, and so did the head.
 
 Other signals (how well encoders tell quarter turns apart, find images again, how many dimensions they use, how far
-pilots agree) did not foretell which views are useful on sets that they were not fitted to. See docs/results.md.
+pilots agree on which images are alike) did not foretell which views are useful on sets that they were not fitted to.
+See docs/results.md.
 """
 
 from collections.abc import Collection, Sequence
