@@ -651,3 +651,6 @@ def test_a_change_that_costs_points_on_average_comes_last_in_the_sentence():
     assert first.startswith("Do not mirror (+3.0 ± 1.0)")
     assert "(+1.0 ± 1.0)" in first
     assert "(-2.0 ± 1.0); the rest as in the recipe." in last
+    effects = (Effect("mirror", "off", 3.0, 1.0), Effect("turns", "on", -0.04, 1.0))
+    said = Verdict(replace(RECIPE, mirror=False, turns=True), RECIPE, 5.0, 2.0, effects, (), True).sentence
+    assert "turn by quarters and upside down (+0.0 ± 1.0); the rest" in said  # nothing, not "-0.0"

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from coviews.choosing.model import Effect
 from coviews.choosing.pilot_plan import PilotPlan
-from coviews.choosing.verdict import Standing, Verdict
+from coviews.choosing.verdict import Standing, Verdict, points
 from coviews.errors import CoviewsError
 from coviews.evaluation.text_tables import as_text
 from coviews.files.atomic import write_whole
@@ -101,11 +101,6 @@ class Choice:
 def effect_in_words(effect: Effect) -> str:
     """A change of a factor as an imperative, such as "do not mirror"."""
     return change_in_words(effect.factor, effect.value).partition(" (")[0]
-
-
-def points(value: float, error: float) -> str:
-    """Points with their standard deviation."""
-    return f"{round(value, 1) + 0.0:+.1f} ± {error:.1f}"  # + 0.0: no "-0.0"
 
 
 def family_in_words(family: Family, verdict: Verdict) -> str:

@@ -17,10 +17,9 @@ from coviews.choosing.choice import (
     effect_in_words,
     family_in_words,
     gain_in_words,
-    points,
     without_labels,
 )
-from coviews.choosing.verdict import Verdict
+from coviews.choosing.verdict import Verdict, points
 from coviews.data.imageset import ImageSet, varied
 from coviews.ops.engine import make_views
 from coviews.ops.plan import Plan

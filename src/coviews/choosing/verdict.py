@@ -49,7 +49,7 @@ class Verdict:
             best = self.standings[0]
             text = "Take the recipe: no views that were tried are better beyond the noise."
             if best.gain > 0:
-                text += f" The best others: {best.gain:+.1f} ± {best.error:.1f} points."
+                text += f" The best others: {points(best.gain, best.error)} points."
             pilots, factors = sum(s.pilots for s in self.standings), len({e.factor for e in self.effects})
             few = f" {pilots} pilots are few for {factors} factors: more of them tell more (--pilots)."
             return text + few if pilots <= factors else text
@@ -62,16 +62,21 @@ class Verdict:
             value = value_in_words(getattr(self.family, name))
             words, effect = change_in_words(name, value), effects.get((name, value))
             if effect is not None:
-                words += f" ({effect.points:+.1f} ± {effect.error:.1f})"
-            (others if effect is not None and effect.points < 0 else changes).append(words)
+                words += f" ({points(effect.points, effect.error)})"
+            (others if effect is not None and round(effect.points, 1) < 0 else changes).append(words)
         text = listed(changes or others)
         if changes and others:  # on average they cost points, and still the best views that were tried have them
             text += f"; with these, also {listed(others)}"
         source = "" if self.labelled else ", as on other images"
         return (
             f"{text[0].upper()}{text[1:]}; the rest as in the recipe. "
-            f"Expected gain over the recipe{source}: {self.gain:+.1f} ± {self.error:.1f} points."
+            f"Expected gain over the recipe{source}: {points(self.gain, self.error)} points."
         )
+
+
+def points(value: float, error: float) -> str:
+    """Points with their standard deviation."""
+    return f"{round(value, 1) + 0.0:+.1f} ± {error:.1f}"  # + 0.0: no "-0.0"
 
 
 def verdict(model: FamilyModel, families: Sequence[Family]) -> Verdict:
