@@ -65,6 +65,7 @@ def regrets(data: Path, study: Path, args: argparse.Namespace) -> list[float]:
         encoded.append(x)
     candidates = _candidates(train, {})
     signs = unlabelled.seen_gains(candidates.free, mirrored, candidates.alike_in_colour)
+    told = unlabelled.verdict_without_labels(candidates.start, candidates.free, mirrored, candidates.alike_in_colour)
     mean = {f: statistics.fmean(a for g, a in zip(families, accuracies, strict=True) if g == f) for f in families}
     some, agree = slice(args.pilots), not args.no_agreement
     families, encoded = families[some], encoded[some]
@@ -78,7 +79,7 @@ def regrets(data: Path, study: Path, args: argparse.Namespace) -> list[float]:
         chances = [class_chances(x[rows], train.labels[rows], x[others]) for x in encoded] if agree else []
         agreed = agreements(families, chances) if agree else None
         seen = observed(families, judged, agreed, weight(train.labels[rows], len(others)))
-        choice = verdict(FamilyModel(candidates.start, candidates.free, seen, signs), families)
+        choice = verdict(FamilyModel(candidates.start, candidates.free, seen, signs), families, told.family)
         made.append(max(mean.values()) - mean[choice.family])
     return made
 

@@ -6,6 +6,7 @@ A table stands between `<!-- NAME -->` and `<!-- end -->`, and is made anew wher
 """
 
 import json
+import math
 import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,7 @@ RESULTS, PAGES, FIGURE = (
 )
 SETS = ("cifar10", "fruits", "steel", "signs", "speech")
 UNSEEN_SETS = ("digits", "fashion", "emoji")
+DRAWS = 5  # of ten labels a class
 SYSTEM_SETS = ("cifar10", "fruits", "speech")
 KEEP_AND_HARD_SETS = ("cifar10", "fruits", "steel")
 QUIET = 2  # the seed in the study during whose runs hardly anything else ran
@@ -390,22 +392,27 @@ def effects() -> str:
 def choices() -> str:
     """What was chosen on each set, and with how many labels a class."""
     studies = json.loads((RESULTS / "choose.json").read_text())["sets"]
-    rows = []
+    lines = []
     for name in SETS:
         by_views: dict[str, list[str]] = {}
-        for key, views in studies[name]["views"].items():
+        for key, views in sorted(studies[name]["views"].items(), key=lambda item: labels_in(item[0])):
             if key.startswith("choose "):
-                by_views.setdefault(views, []).append(key.removeprefix("choose "))
-        rows += [[name, f"`{views}`", in_words(keys)] for views, keys in by_views.items()]
-    return Rows(["set", "views", "labels a class"], rows).markdown()
+                by_views.setdefault(views, []).append(key)
+        lines.append(f"- {name}: {'; '.join(f'`{views}` ({in_words(keys)})' for views, keys in by_views.items())}\n")
+    return "".join(lines)
+
+
+def labels_in(choice: str) -> float:
+    """How many labels a class a choice had."""
+    count = choice.removeprefix("choose ").split(",")[0]
+    return math.inf if count == "all" else float(count) if count.isdigit() else -1
 
 
 def in_words(keys: Sequence[str]) -> str:
-    """Numbers of labels, of which 10 were drawn several times."""
-    draws = sum(key.split(",")[0] == "10" for key in keys)
-    words = {"0": "none", "10": f"10 ({draws} of 5 draws)", "all": "all"}
-    numbers = dict.fromkeys(key.split(",")[0] for key in keys)
-    return ", ".join(words.get(n, n) for n in sorted(numbers, key=lambda n: 1e9 if n == "all" else int(n)))
+    """The numbers of labels of some choices; with 10 there are several draws."""
+    counts = [labels_in(key) for key in keys]
+    words = {0.0: "none", 10.0: f"10 in {counts.count(10)} of {DRAWS} draws", math.inf: "all"}
+    return ", ".join(words.get(n, f"{n:.0f}") for n in dict.fromkeys(counts))
 
 
 def filled(text: str) -> str:

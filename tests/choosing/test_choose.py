@@ -15,7 +15,7 @@ from coviews import Choice, CoviewsError, Family, read_family
 from coviews.choosing.design import expected_best, most_informative, screening
 from coviews.choosing.model import DEPARTURE, GAINS, NOISE, Effect, FamilyModel, Observations, families
 from coviews.choosing.unlabelled import may_be_plain, seen_gains, verdict_without_labels
-from coviews.choosing.verdict import Verdict
+from coviews.choosing.verdict import Verdict, verdict
 from coviews.comparison.plan import folder_name
 from coviews.policies.factors import FACTORS, RECIPE, VIEW_FACTORS, family
 from made_up_pilots import families_of
@@ -60,6 +60,29 @@ def test_ties_and_noise_give_the_recipe(quick, pilots, noise):
     assert "Take the recipe" in made.decided.sentence
     assert "pilots are few" not in made.decided.sentence
     assert read_family(made.file) == RECIPE
+
+
+@pytest.mark.parametrize(("keeps", "taken"), [(1.0, replace(RECIPE, keep="some")), (-6.0, RECIPE)])
+def test_where_nothing_is_better_it_is_what_is_taken_without_labels_or_the_recipe(quick, pilots, keeps, taken):
+    pilots.truth = lambda views: 50.0 + keeps * (views.keep != "off")
+    made = quick(matters=None, keep=True, pilots=16)
+    assert made.family == taken
+    assert made.decided.gain == pytest.approx(max(0.0, keeps), abs=1.5)
+    said = "Without labels it would be the same: no" if taken.keep == "some" else "Take the recipe: no"
+    assert f"{said} views that were tried are better" in made.decided.sentence
+
+
+def test_what_is_better_than_the_recipe_must_also_be_better_than_what_is_taken_without_labels():
+    """By more than the noise; it need not have been tried."""
+    keep, blur = replace(RECIPE, keep="some"), replace(RECIPE, blur=True)
+    families = [RECIPE, blur, RECIPE, blur]
+    for gain, without_labels, taken in ((4.0, None, blur), (4.0, keep, keep), (14.0, keep, blur)):
+        scores = np.array([50.0, 50.0 + gain] * 2)
+        model = FamilyModel(RECIPE, ("blur", "keep"), Observations(tuple(families), scores, np.eye(4)))
+        made = verdict(model, families, without_labels)
+        assert made.family == taken, gain
+        assert made.beyond_noise == (taken == blur)
+        assert [s.pilots for s in made.standings if s.family == keep] == ([0] if taken == keep else [])
 
 
 def test_the_keeping_head_is_expected_to_gain_until_pilots_say_otherwise():

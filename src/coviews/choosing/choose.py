@@ -71,7 +71,8 @@ class Candidates:
     def verdict(self, pilots: Sequence[Pilot], hits: HitsByPilot) -> Verdict:
         """What the pilots say, with labels or without."""
         if hits.labelled is not None:
-            return verdict(self.model(pilots, hits), [pilot.family for pilot in pilots])
+            guess = self.without_labels(pilots).family
+            return verdict(self.model(pilots, hits), [pilot.family for pilot in pilots], guess)
         return self.without_labels(pilots)
 
     def without_labels(self, pilots: Sequence[Pilot]) -> Verdict:

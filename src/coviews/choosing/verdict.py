@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from coviews.choosing.model import Effect, FamilyModel
 from coviews.policies.factors import FACTORS, Family, change_in_words, listed, value_in_words
 
-# Standard deviations by which a family must be better than the recipe to be taken: with more, choices from few labels
-# keep the recipe where it is far behind (docs/results.md)
-BEYOND_NOISE = 1.0
+# Standard deviations by which a family must be better than what would be taken without labels. With fewer, choices from
+# three labels or few pilots were often worse than it; with more, good views were missed (docs/results.md)
+BEYOND_NOISE = 1.5
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,11 @@ class Verdict:
     effects: tuple[Effect, ...]  # of each change of a factor
     standings: tuple[Standing, ...]  # the best first
     labelled: bool
+    beyond_noise: bool = True  # whether it is better than what would be taken without labels, by more than the noise
 
     @property
     def differs(self) -> bool:
-        """Whether something is better than the recipe beyond the noise."""
+        """Whether views other than the recipe's are taken."""
         return self.family != self.recipe
 
     @property
@@ -50,9 +51,7 @@ class Verdict:
             text = "Take the recipe: no views that were tried are better beyond the noise."
             if best.gain > 0:
                 text += f" The best others: {points(best.gain, best.error)} points."
-            pilots, factors = sum(s.pilots for s in self.standings), len({e.factor for e in self.effects})
-            few = f" {pilots} pilots are few for {factors} factors: more of them tell more (--pilots)."
-            return text + few if pilots <= factors else text
+            return text + self._few_pilots
         effects = {(e.factor, e.value): e for e in self.effects}
         changes: list[str] = []
         others: list[str] = []
@@ -68,10 +67,24 @@ class Verdict:
         if changes and others:  # on average they cost points, and still the best views that were tried have them
             text += f"; with these, also {listed(others)}"
         source = "" if self.labelled else ", as on other images"
-        return (
+        text = (
             f"{text[0].upper()}{text[1:]}; the rest as in the recipe. "
             f"Expected gain over the recipe{source}: {points(self.gain, self.error)} points."
         )
+        if self.beyond_noise:
+            return text
+        best = self.standings[0]
+        gap = f" ({points(best.gain, best.error)})" if best.family != self.family else ""
+        return (
+            f"{text} Without labels it would be the same: no views that were tried are better{gap} beyond the "
+            f"noise.{self._few_pilots}"
+        )
+
+    @property
+    def _few_pilots(self) -> str:
+        pilots, factors = sum(s.pilots for s in self.standings), len({e.factor for e in self.effects})
+        few = f" {pilots} pilots are few for {factors} factors: more of them tell more (--pilots)."
+        return few if pilots <= factors else ""
 
 
 def points(value: float, error: float) -> str:
@@ -79,22 +92,31 @@ def points(value: float, error: float) -> str:
     return f"{round(value, 1) + 0.0:+.1f} ± {error:.1f}"  # + 0.0: no "-0.0"
 
 
-def verdict(model: FamilyModel, families: Sequence[Family]) -> Verdict:
-    """Decide among the families that were tried, by the labels that their pilots recognised."""
+def verdict(model: FamilyModel, families: Sequence[Family], without_labels: Family | None = None) -> Verdict:
+    """Decide among the families that were tried, by the labels that their pilots recognised.
+
+    Args:
+        model: what all pilots say.
+        families: of the pilots.
+        without_labels: what is taken without labels; others must be better than it beyond the noise.
+    """
     counts = {family: list(families).count(family) for family in families}
-    tried = list(counts)
-    recipe = model.start
-    gains, errors = model.gains(tried, recipe)
+    recipe, tried = model.start, list(counts)
+    guess = without_labels or recipe
+    base = guess if model.expected([guess])[0] > model.expected([recipe])[0] else recipe
+    best = tried[int(model.expected(tried).argmax())]
+    over_base, error = (float(values[0]) for values in model.gains([best], base))
+    better = over_base > BEYOND_NOISE * error
+    shown = tried if better or base in tried else [*tried, base]
+    gains, errors = model.gains(shown, recipe)
     standings = [
-        Standing(family, score, gain, error, counts[family])
+        Standing(family, score, gain, error, counts.get(family, 0))
         for family, score, gain, error in zip(
-            tried, model.expected(tried).tolist(), gains.tolist(), errors.tolist(), strict=True
+            shown, model.expected(shown).tolist(), gains.tolist(), errors.tolist(), strict=True
         )
     ]
     standings.sort(key=lambda s: -s.score)
-    best = standings[0]
-    choice = best if best.gain > BEYOND_NOISE * best.error else None
+    choice = next(s for s in standings if s.family == (best if better else base))
     return Verdict(
-        choice.family if choice else recipe, recipe, choice.gain if choice else 0.0, choice.error if choice else 0.0,
-        tuple(model.effects()), tuple(standings), True,
-    )  # fmt: skip
+        choice.family, recipe, choice.gain, choice.error, tuple(model.effects()), tuple(standings), True, better
+    )
