@@ -648,7 +648,7 @@ def test_the_plan_fits_the_budget(quick, pilots):
 
 def test_a_budget_for_too_few_pilots_says_which_would_do(quick, pilots, capsys):
     quick(pilots=None, epochs=None, budget="40s", dry_run=True, progress=True)
-    assert re.search(r"24 pilots would be better, .*: --pilots 24, about \d+ min", capsys.readouterr().err)
+    assert re.search(r"24 pilots tell more, and take about \d+ min in all: --pilots 24", capsys.readouterr().err)
     quick(pilots=None, epochs=None, budget="60m", dry_run=True, progress=True)
     assert "would be better" not in capsys.readouterr().err
 
@@ -659,10 +659,37 @@ def test_a_budget_that_is_used_up_is_said_and_a_longer_one_goes_on(quick, pilots
     quick(pilots=None, budget="60m", progress=True)
     began = len(pilots.started)
     assert 2 <= began < 24
-    assert f"used up by {began} of 24 pilots" in " ".join(capsys.readouterr().err.split())
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"used up by {began} of 24 pilots" in said
+    quick(pilots=None, budget="60m", progress=True)
+    again = " ".join(capsys.readouterr().err.split())
+    assert f"24 pilots of 2 epochs on 40 images, {began} done earlier 7 factors" in again  # and no time: none is begun
+    assert len(pilots.started) == began
+    quick(pilots=None, budget=re.search(r"the same command with --budget (\d+m) goes on", said)[1], progress=True)
+    assert len(pilots.started) > began
     quick(pilots=None, budget="60h", progress=True)
     assert len(pilots.started) == 24
     assert "used up" not in capsys.readouterr().err
+
+
+def test_no_round_begins_that_is_expected_to_end_after_the_budget(quick, pilots, monkeypatch):
+    clock = SimpleNamespace(
+        monotonic=itertools.count(0, 1200).__next__
+    )  # seconds a round: of eight pilots, then of two
+    monkeypatch.setattr("coviews.choosing.choose.time", clock)
+    quick(pilots=None, budget="42m")  # 20 minutes for eight pilots, so 5 are expected for two, and 20 are taken
+    assert len(pilots.started) == 10
+    quick(pilots=None, budget="42m")  # 8 minutes for two more would be too many
+    assert len(pilots.started) == 10
+
+
+def test_after_a_kill_only_pilots_that_are_done_are_counted(quick, pilots, capsys):
+    pilots.killed_after = 3
+    with pytest.raises(KeyboardInterrupt):
+        quick(progress=True)
+    pilots.killed_after = None
+    quick(progress=True)
+    assert re.search(r"12 pilots of 2 epochs on 40 images, [23] done earlier: about", capsys.readouterr().err)
 
 
 def test_a_change_that_costs_points_on_average_comes_last_in_the_sentence():

@@ -21,7 +21,14 @@ from coviews.choosing.model import FamilyModel, factor_names
 from coviews.choosing.options import ChooseOptions
 from coviews.choosing.page import choice_page
 from coviews.choosing.pilot_plan import PLAN, PilotPlan, PlanFile, choice_facts, plan_pilots
-from coviews.choosing.pilots import HitsByPilot, Pilot, PilotRunner, pilot_settings, signals_in_words
+from coviews.choosing.pilots import (
+    HitsByPilot,
+    Pilot,
+    PilotRunner,
+    begun_pilots,
+    pilot_settings,
+    signals_in_words,
+)
 from coviews.choosing.signals import alike_in_colour
 from coviews.choosing.verdict import Verdict, verdict
 from coviews.console.option_types import ChooseKeywords
@@ -40,7 +47,7 @@ from coviews.training.setup import name_of_data
 
 LEAST_IMAGES = 16
 AFTER = 2.0  # pilots after the screening, as a share of those in it (docs/results.md)
-_MARGIN = 1.25  # times the budget: then no further round of pilots begins
+_MARGIN = 1.1  # times the budget: no round of pilots begins that is expected to end later
 
 
 @dataclass(frozen=True)
@@ -153,9 +160,10 @@ def choose(
             runner = PilotRunner(o.out, settings, file.plan, o.at_once, display, report, start)
             pilots = _run_pilots(runner, candidates, hits, file, o)
             if (begun := len(file.pilots)) < file.plan.count:
+                minutes = math.ceil(file.spent * file.plan.count / begun / 60)
                 display.line(
                     f"the budget was used up by {begun} of {file.plan.count} pilots, slower than expected: "
-                    "the same command with a longer --budget goes on"
+                    f"the same command with --budget {minutes}m goes on"
                 )
             result = candidates.verdict(pilots, hits)
             scores = [PilotScore(p.family, p.seed, hits.accuracy(p), p.signals or {}) for p in pilots]
@@ -187,20 +195,29 @@ def _run_pilots(
     runner: PilotRunner, candidates: Candidates, hits: HitsByPilot, file: PlanFile, options: ChooseOptions
 ) -> list[Pilot]:
     """The screening design, then rounds of what tells most; rounds that were begun earlier come first."""
-    o, limit = options, _MARGIN * options.seconds if options.pilots is None else float("inf")
     pilots: list[Pilot] = []
     began = time.monotonic()
     if file.rounds:
         pilots = runner.run(file.pilots)
         _check_enough(pilots, runner, file.plan)
-    while len(file.pilots) < file.plan.count and file.spent < limit:
+    while _goes_on(file, options):
         some = _next_round(file, candidates, pilots, hits)
-        pilots += runner.run(file.begin_round(some, o.seed))
+        pilots += runner.run(file.begin_round(some, options.seed))
         _check_enough(pilots, runner, file.plan)
         now = time.monotonic()
         file.spent, began = file.spent + now - began, now
         file.save()
     return pilots
+
+
+def _goes_on(file: PlanFile, options: ChooseOptions) -> bool:
+    """Whether there is another round of pilots, by their number and by the budget."""
+    begun = len(file.pilots)
+    left = file.plan.count - begun
+    if left <= 0 or options.pilots is not None:
+        return left > 0
+    a_round = file.spent / begun * min(left, file.plan.per_round) if begun else 0.0
+    return file.spent + a_round <= _MARGIN * options.seconds
 
 
 def _next_round(file: PlanFile, candidates: Candidates, pilots: Sequence[Pilot], hits: HitsByPilot) -> list[Family]:
@@ -251,9 +268,10 @@ def _announcement(
 ) -> list[str]:
     """What will be tried, how long it takes, and what it is judged by."""
     plan, o = file.plan, options
-    left = max(0, plan.count - len(file.pilots))
+    done = sum(pilot.signals is not None for pilot in begun_pilots(o.out, file.pilots))
+    left = (plan.count if _goes_on(file, o) else len(file.pilots)) - done
     rounds = -(-left // o.at_once)
-    again = f", {len(file.pilots)} begun earlier" if file.pilots else ""
+    again = f", {done} done earlier" if done else ""
     time_left = f": about {duration(rounds * plan.seconds)}, {o.at_once} at once" if left else ""
     count = len(candidates.free)
     lines = [
@@ -267,9 +285,7 @@ def _announcement(
         return [*lines, without_labels(candidates.free)]
     if left and plan.count < wanted and o.pilots is None:
         minutes = math.ceil(-(-wanted // o.at_once) * plan.seconds / 60)
-        lines.append(
-            f"{wanted} pilots would be better, most of them for the best views: --pilots {wanted}, about {minutes} min"
-        )
+        lines.append(f"{wanted} pilots tell more, and take about {minutes} min in all: --pilots {wanted}")
     return lines
 
 

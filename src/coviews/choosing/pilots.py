@@ -15,7 +15,7 @@ from coviews.choosing.pilot_plan import PilotPlan
 from coviews.choosing.pilot_worker import SIGNALS
 from coviews.choosing.probes import class_chances, leave_one_out
 from coviews.choosing.score import observed
-from coviews.comparison.plan import Job
+from coviews.comparison.plan import Job, folder_name
 from coviews.comparison.workers import Workers
 from coviews.console.progress import Display
 from coviews.data.imageset import ImageSet
@@ -49,6 +49,11 @@ class Pilot:
             return read_json(self.folder / SIGNALS, dict[str, float], "signals")
         except CoviewsError:
             return None
+
+
+def begun_pilots(folder: Path, pilots: Sequence[tuple[Family, int]]) -> list[Pilot]:
+    """The pilots of a choice's folder."""
+    return [Pilot(f, seed, folder / "runs" / f"{folder_name(f.text)}-{seed}") for f, seed in pilots]
 
 
 def pilot_settings(data: str, options: ChooseOptions, images: int, channels: int) -> PretrainSettings:
