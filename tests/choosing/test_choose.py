@@ -667,6 +667,7 @@ def test_a_budget_that_is_used_up_is_said_and_a_longer_one_goes_on(quick, pilots
     assert len(pilots.started) == began
     quick(pilots=None, budget=re.search(r"the same command with --budget (\d+m) goes on", said)[1], progress=True)
     assert len(pilots.started) > began
+    capsys.readouterr()
     quick(pilots=None, budget="60h", progress=True)
     assert len(pilots.started) == 24
     assert "used up" not in capsys.readouterr().err

@@ -124,7 +124,7 @@ def _chosen(labels: NDArray[np.int64], options: ChooseOptions) -> NDArray[np.int
     if len(enough) < 2:
         missing = sum(max(0, FEWEST - count) for _, count in counts.most_common(2))
         raise CoviewsError(
-            f"too few labels: two classes with {FEWEST} images each are the least, and 5 a class say more; "
+            f"too few labels: two classes with {FEWEST} images each are the least, and ten a class are a good start; "
             f"label {missing} more at least"
         )
     most = min(options.per_class or MOST, max(FEWEST, MOST // len(enough)))

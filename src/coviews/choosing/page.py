@@ -33,6 +33,7 @@ from coviews.report.rendering import HtmlTable, Section, render
 from coviews.report.summary import Fact
 
 _SHOWN = 6  # images
+_OPTIONS = Markup('yes: <span class="option">--ignores {name}</span>; no: <span class="option">--matters {name}</span>')
 
 
 def choice_page(choice: Choice, images: ImageSet, limits: Limits) -> str:
@@ -111,9 +112,10 @@ def _about_effects(verdict: Verdict) -> str:
             "be judged without labels."
         )
     return (
-        "What one change of the recipe adds, on average over the families that were tried, in points of the accuracy "
-        "on the labelled images. A bar whose line crosses zero may be noise. Changes together can do more or less than "
-        "their sum, so the best family may have one that costs points on average."
+        "What one change of the recipe adds to the score (below), in points, on average over families. A bar whose "
+        "line crosses zero may be noise. Changes together can do more or less than their sum, so the best family may "
+        "have one that costs points on average. Of a change that few pilots tried, it is what the change added on "
+        "other images."
     )
 
 
@@ -130,8 +132,10 @@ def _about_standings(verdict: Verdict) -> str:
     if not verdict.labelled:
         return "The points that are expected over the recipe."
     return (
-        "The score that is expected of each family, in percent, and its gain over the recipe, by all pilots together: "
-        "families that share factors tell of each other, so a score is not the mean of a family's own pilots."
+        "The score that is expected of each family, and its gain over the recipe, by all pilots together: families "
+        "that share factors tell of each other, so a score is not the mean of a family's own pilots. The score is the "
+        "accuracy on the labelled images, in percent. With few labels, pilots that agree on unlabelled images have a "
+        "higher score than that, and others a lower one."
     )
 
 
@@ -166,15 +170,16 @@ def _questions(choice: Choice, verdict: Verdict) -> HtmlTable:
         effects.setdefault(e.factor, []).append(f"{effect_in_words(e)}: {points(e.points, e.error)}")
     rows: list[list[str]] = []
     for name, factor in VIEW_FACTORS.items():
+        question = Markup("{}<small>{}</small>").format(factor.question, name)
         if name in choice.locks:
             answer = "yes" if choice.locks[name] else "no"
-            rows.append([name, factor.question, f"you said {answer}", ""])
+            rows.append([question, f"you said {answer}", ""])
         elif name in _open_questions(choice, verdict) or name in effects:
             said = "; ".join(effects.get(name, ["nothing, without labels"]))
-            rows.append([name, factor.question, f"yes: --ignores {name}; no: --matters {name}", said])
+            rows.append([question, _OPTIONS.format(name=name), said])
         else:
-            rows.append([name, factor.question, "the images have no colours", ""])
-    return HtmlTable(["factor", "question", "your answer", "what pilots say"], rows)
+            rows.append([question, "the images have no colours", ""])
+    return HtmlTable(["question", "your answer", "what pilots say"], rows)
 
 
 def _pilots(choice: Choice) -> HtmlTable:

@@ -72,7 +72,7 @@ MAIN: dict[str, dict[str, str]] = {
         "--seed": "Another seed shows other images and other views.",
     },
     "choose": {
-        "--labels": "A few labelled images: a table (.csv) of file and label, or class folders. Five of each class "
+        "--labels": "A few labelled images: a table (.csv) of file and label, or class folders. Ten of each class "
         "are a good start.",
         "--matters": "What views must not change, such as colour,orientation.",
         "--ignores": "What views must change, because it does not matter.",
