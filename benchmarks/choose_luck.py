@@ -1,7 +1,8 @@
 """How much of a choice of views is luck with the labels: labels are drawn many times, for the pilots of a study.
 
-Each draw gives a choice among the families of the pilots. Its regret is how far the encoder of its pilot is behind the
-best of them on the test images, by the mean of kNN and a ridge probe with all labels.
+Each draw gives a choice among the families of the pilots. Its regret is how far its family is behind the best of them
+on the test images, by the mean of kNN and a ridge probe with all labels. A single pilot is lucky or not, so what counts
+is what the model of `choose` expects of each family by the test images.
 
     python benchmarks/choose.py --data FOLDER --out STUDY
     python benchmarks/choose_luck.py --data FOLDER --out STUDY --labels 10
@@ -17,7 +18,7 @@ import numpy as np
 from coviews.choosing import unlabelled
 from coviews.choosing.agreement import agreements, weight
 from coviews.choosing.choose import _candidates
-from coviews.choosing.model import FamilyModel
+from coviews.choosing.model import FamilyModel, Observations
 from coviews.choosing.pilot_plan import PlanFile
 from coviews.choosing.pilot_worker import SIGNALS
 from coviews.choosing.pilots import NAMED
@@ -66,7 +67,9 @@ def regrets(data: Path, study: Path, args: argparse.Namespace) -> list[float]:
     candidates = _candidates(train, {})
     signs = unlabelled.seen_gains(candidates.free, mirrored, candidates.alike_in_colour)
     told = unlabelled.verdict_without_labels(candidates.start, candidates.free, mirrored, candidates.alike_in_colour)
-    mean = {f: statistics.fmean(a for g, a in zip(families, accuracies, strict=True) if g == f) for f in families}
+    seen = Observations(tuple(families), np.array(accuracies), np.eye(len(families)))
+    by_test = FamilyModel(candidates.start, candidates.free, seen, signs)
+    mean = dict(zip(families, by_test.expected(families), strict=True))
     some, agree = slice(args.pilots), not args.no_agreement
     families, encoded = families[some], encoded[some]
     made = []
