@@ -17,7 +17,7 @@ from coviews.training.signals import Stopped, StopRequest, listening
 
 _LOOK = 0.2  # seconds from one look at the processes to the next
 _PARTS = 1000  # of the progress bar
-_LONGEST = 60  # characters of the names of what is running
+_BESIDE = 60  # characters of the live line beside the names of what is running
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Workers:
         to_do += self.after * sum(self.expected[j.name] for j in jobs) / max(len(jobs), 1)
         running = [f"{j.name} {self._share(j):.0%}" for j in jobs if j.name in self._running]
         text = " · ".join(running)
-        if len(text) > _LONGEST:
+        if len(text) > self.display.console.width - _BESIDE:
             text = f"{len(running)} at once"
         left = ""
         if to_do and done > 0.02 * (done + to_do):
