@@ -391,6 +391,28 @@ def effects() -> str:
     return Rows(["change of the recipe", *SETS], rows).markdown()
 
 
+def fresh() -> str:
+    """Points behind the best ever trained, both trained again with seeds by which nothing was selected."""
+    again = json.loads((RESULTS / "choose-fresh.json").read_text())["sets"]
+    studies = json.loads((RESULTS / "choose.json").read_text())["sets"]
+    ways = {
+        "the photo recipe": ["recipe"],
+        "the default": ["default"],
+        "`choose` without labels": ["choose 0"],
+        "`choose` with 10 labels a class, first draw": ["choose 10"],
+        f"the same, mean of {DRAWS} draws": ["choose 10", *(f"choose 10, draw {i}" for i in range(2, DRAWS + 1))],
+    }
+    rows = []
+    for way, keys in ways.items():
+        behind = []
+        for name in again:
+            scores = {views: statistics.fmean(values) for views, values in again[name]["scores"].items()}
+            chosen = [scores[studies[name]["views"][key]] for key in keys]
+            behind.append(scores[again[name]["best"]] - statistics.fmean(chosen))
+        rows.append([way, *behind_cells(behind)])
+    return Rows(["points behind the best ever trained", *again, "mean", "worst"], rows).markdown()
+
+
 def choices() -> str:
     """What was chosen on each set, and with how many labels a class."""
     studies = json.loads((RESULTS / "choose.json").read_text())["sets"]
@@ -422,6 +444,7 @@ def filled(text: str) -> str:
     for name, make in (
         ("choices", choices),
         ("effects", effects),
+        ("fresh", fresh),
         ("regrets", regrets),
         ("regrets every", partial(regrets, every=True)),
         ("systems", systems),

@@ -105,9 +105,8 @@ class HitsByPilot:
         assert self.labelled.labels is not None
         judged = []
         for i, pilot in enumerate(pilots):
-            if (
-                self._display is not None and pilot.folder not in self._known
-            ):  # not one by one: after a stop, or labels came
+            # several at once after a stop, or when labels came
+            if self._display is not None and pilot.folder not in self._known:
                 self._display.update("judging pilots", i, len(pilots), "")
             if (hits := self.of(pilot)) is not None:
                 judged.append(hits)
